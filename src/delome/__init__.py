@@ -1,0 +1,32 @@
+"""delome: learning on graphs that keep growing.
+
+from delome import DeLoMe, TaskStream, load_graph
+
+stream = TaskStream(load_graph("digits"), classes_per_task=2)
+learner = DeLoMe(budget=20)
+for task in stream:
+    learner.observe(task)
+    print(learner.evaluate(stream.seen(task)))
+"""
+
+from delome.datasets import load_graph
+from delome.errors import DelomeError
+from delome.graph import Graph
+from delome.methods import DeLoMe, FineTune, Joint, Learner
+from delome.metrics import AccuracyMatrix
+from delome.stream import Task, TaskStream
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccuracyMatrix",
+    "DeLoMe",
+    "DelomeError",
+    "FineTune",
+    "Graph",
+    "Joint",
+    "Learner",
+    "Task",
+    "TaskStream",
+    "load_graph",
+]

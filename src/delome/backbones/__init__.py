@@ -1,0 +1,9 @@
+"""Networks that classify nodes: each reads what it prepared from a graph, and nothing else."""
+
+from delome.backbones.backbone import Backbone, Inputs
+from delome.backbones.gcn import GCN
+from delome.backbones.sgc import SGC
+
+BACKBONES: dict[str, type[Backbone]] = {"sgc": SGC, "gcn": GCN}
+
+__all__ = ["BACKBONES", "GCN", "SGC", "Backbone", "Inputs"]

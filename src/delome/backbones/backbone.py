@@ -1,0 +1,56 @@
+"""What every backbone offers: prepare a graph once, then logits for its rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from delome.graph import Graph
+from delome.randomness import uniform
+
+
+class Inputs(Protocol):
+    """Rows a backbone can classify."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, index: np.ndarray) -> Inputs: ...
+
+
+class Backbone(nn.Module):
+    """Two layers without bias: ``first`` maps features to hidden units, ``second`` hidden units to class columns.
+
+    Weights start uniform in ±1/√fan_in. All class columns exist from the beginning; which of them a row may use
+    is decided outside.
+    """
+
+    hops = 2
+
+    def __init__(
+        self, features: int, hidden: int, classes: int, rng: np.random.Generator, device: torch.device
+    ) -> None:
+        super().__init__()
+        self.device = device
+        self.first = nn.Parameter(uniform(rng, (features, hidden), features**-0.5).to(device))
+        self.second = nn.Parameter(uniform(rng, (hidden, classes), hidden**-0.5).to(device))
+
+    @abstractmethod
+    def prepare(self, graph: Graph) -> Inputs:
+        """What the network reads of a graph, computed once per graph."""
+
+    @abstractmethod
+    def join(self, parts: Sequence[Inputs]) -> Inputs:
+        """Disjoint union of prepared inputs."""
+
+    @abstractmethod
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Logits over all class columns."""
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        logits: Tensor = super().__call__(inputs)
+        return logits

@@ -1,0 +1,189 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import delome
+from delome.columns import Setting
+from delome.datasets import DATASETS
+from delome.errors import DelomeError
+from delome.methods import METHODS
+from delome.parameters import parameters_of
+
+app = typer.Typer(
+    help="Graph continual learning: one GNN keeps classifying a graph that grows task after task.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def main() -> None:
+    """Entry point: an error a person can mend is one sentence and exit code 2."""
+    try:
+        app()
+    except DelomeError as error:
+        print(f"delome: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("delome: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(delome.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    dataset: Annotated[
+        str, typer.Option(help="digits, synthetic[:option=value,…] or file:PATH; see 'delome datasets'.")
+    ] = "digits",
+    method: Annotated[str, typer.Option(help="How to learn without forgetting; see 'delome methods'.")] = "delome",
+    setting: Annotated[
+        str, typer.Option(help="cil: choose among all classes seen; til: the task of a node is known.")
+    ] = "cil",
+    backbone: Annotated[str | None, typer.Option(help="Network: sgc or gcn.  [default: sgc]")] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Memory rows per class.  [default: the dataset's usual one]")
+    ] = None,
+    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    epochs: Annotated[int | None, typer.Option(help="Passes over each task.  [default: 200]")] = None,
+    seeds: Annotated[int, typer.Option(help="Repeat with this many seeds and report mean ± std.")] = 1,
+    seed: Annotated[int, typer.Option(help="First seed.")] = 0,
+    split_seed: Annotated[int, typer.Option(help="Seed of the train/val/test split, the same for all seeds.")] = 0,
+    inter_task_edges: Annotated[bool, typer.Option(help="Keep edges between tasks: the graph accumulates.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any parameter of the method; repeatable. See 'delome methods NAME'."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder.  [default: runs/<dataset>-<method>-<setting>-<hash>]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")] = False,
+) -> None:
+    """Learn a stream of tasks and show accuracy, forgetting and a picture.
+
+    Without arguments: DeLoMe on the embedded digits graph, 5 tasks of 2 classes, class-incremental.
+    """
+    from delome.experiment import RunConfig, RunFolder
+    from delome.experiment import run as run_config
+    from delome.report.figures import write_figures
+    from delome.report.progress import RunProgress
+
+    config = RunConfig.resolve(
+        dataset,
+        method,
+        setting=cast(Setting, setting),
+        backbone=backbone,
+        budget=budget,
+        epochs=epochs,
+        device=device,
+        assignments=assignments,
+        classes_per_task=classes_per_task,
+        split_seed=split_seed,
+        inter_task_edges=inter_task_edges,
+        seeds=seeds,
+        seed=seed,
+    )
+    with RunProgress(seeds) as progress:
+        stream = config.stream()
+        folder = RunFolder.open(out or Path("runs") / config.slug, config)
+        result = run_config(config, stream, folder, progress.tracker)
+        figures = write_figures(folder, result)
+    if as_json:
+        print(json.dumps(result.as_dict(), allow_nan=False))
+        return
+    _print_result(result, folder.path, figures)
+
+
+def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
+    from delome.report.tables import accuracy_table, phase_table, summary_lines
+
+    console = Console()
+    console.print(accuracy_table(result.seeds[-1]))
+    console.print(phase_table(result))
+    for line in summary_lines(result):
+        console.print(line, highlight=False)
+    console.print(
+        f"run folder: {folder} ({', '.join(figure.name for figure in figures)})", highlight=False, soft_wrap=True
+    )
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show the parameters of this method.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """List the methods, or the parameters of one."""
+    if name is not None:
+        _method_parameters(name, as_json)
+        return
+    if as_json:
+        rows = {
+            name: {"summary": each.summary, "settings": each.settings, "needs_past": each.needs_past}
+            for name, each in METHODS.items()
+        }
+        print(json.dumps(rows))
+        return
+    table = Table("method", "settings", "reads past graphs", "what it does")
+    for name, each in METHODS.items():
+        table.add_row(name, ", ".join(each.settings), "yes" if each.needs_past else "no", each.summary)
+    Console().print(table)
+
+
+def _method_parameters(name: str, as_json: bool) -> None:
+    from delome.methods import method as find
+
+    parameters = parameters_of(find(name)).values()
+    if as_json:
+        print(json.dumps({each.name: {"default": each.default, "help": each.param.help} for each in parameters}))
+        return
+    table = Table("parameter", "default", "choices", "meaning", title=f"{name}: set with --set NAME=VALUE")
+    for each in parameters:
+        table.add_row(
+            each.name,
+            str(each.default).lower() if each.default is None else str(each.default),
+            ", ".join(each.choices),
+            each.param.help,
+        )
+    Console().print(table)
+
+
+@app.command()
+def datasets(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """List the datasets."""
+    if as_json:
+        print(json.dumps({name: {"summary": each.summary, "budget": each.budget} for name, each in DATASETS.items()}))
+        return
+    table = Table("dataset", "usual budget", "options", "what it is")
+    for name, each in DATASETS.items():
+        options = ", ".join(
+            f"{option}={default}" for option, default in each.options.items() if isinstance(default, int | float)
+        )
+        table.add_row(name, str(each.budget), options, each.summary)
+    Console().print(table)

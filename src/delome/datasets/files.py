@@ -1,0 +1,94 @@
+"""A user's own graph from a file: the npz layout of the published CSR datasets, or a PyG ``Data`` in a .pt."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from delome.errors import DatasetError, GraphError
+from delome.graph import Graph
+
+
+def load(path: str, undirected: bool = True) -> Graph:
+    """Reads ``.npz`` or ``.pt``. ``undirected`` adds the reverse of each edge, as the published readers do."""
+    file = Path(path).expanduser()
+    readers = {".npz": _read_npz, ".pt": _read_pt}
+    if file.suffix not in readers:
+        raise DatasetError(f"cannot read '{path}': expected a file that ends in .npz or .pt")
+    if not file.is_file():
+        raise DatasetError(f"there is no file '{path}': check the path after 'file:'")
+    try:
+        return readers[file.suffix](file, undirected)
+    except GraphError as error:
+        raise GraphError(f"'{path}' holds no usable graph: {error}") from None
+
+
+def _read_npz(file: Path, undirected: bool) -> Graph:
+    """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features, labels, optional class_names."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: array for name in archive.files if (array := _plain(archive, name)) is not None}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        raise DatasetError(f"'{file}' is not a readable npz archive: {error}") from None
+    _require(file, arrays, "labels", "adj_indices", "adj_indptr", "adj_shape")
+    adjacency = _csr(file, arrays, "adj")
+    if "features" in arrays:
+        features = arrays["features"]
+    else:
+        _require(file, arrays, "attr_data", "attr_indices", "attr_indptr", "attr_shape")
+        features = _csr(file, arrays, "attr")
+    edges = adjacency.tocoo()
+    names = arrays.get("class_names")
+    return Graph(
+        np.stack([edges.row, edges.col]),
+        features,
+        arrays["labels"],
+        class_names=None if names is None else names.tolist(),
+        undirected=undirected,
+    )
+
+
+def _plain(archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray | None:
+    """One array; ``None`` for the pickled ones (names of nodes) that published archives carry: never unpickled."""
+    try:
+        array: np.ndarray = archive[name]
+        return array
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            return None
+        raise
+
+
+def _require(file: Path, arrays: dict[str, np.ndarray], *names: str) -> None:
+    if missing := [name for name in names if name not in arrays]:
+        raise DatasetError(f"'{file}' has no array '{missing[0]}': it must hold labels, adj_* and attr_* or features")
+
+
+def _csr(file: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
+    indices, indptr = arrays[f"{prefix}_indices"], arrays[f"{prefix}_indptr"]
+    data = arrays.get(f"{prefix}_data", np.ones(len(indices), dtype=np.float32))
+    try:
+        matrix = sp.csr_array((data, indices, indptr), shape=tuple(arrays[f"{prefix}_shape"].tolist()))
+        matrix.check_format(full_check=True)
+        return matrix
+    except (ValueError, TypeError) as error:
+        raise DatasetError(f"'{file}' has a broken {prefix}_* matrix: {error}") from None
+
+
+def _read_pt(file: Path, undirected: bool) -> Graph:
+    """A ``Data`` written with ``torch.save``; only plain tensors are unpickled."""
+    from torch_geometric.data import Data
+
+    try:
+        data = torch.load(file, weights_only=True, map_location="cpu")
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DatasetError(f"'{file}' is not a PyG Data saved with torch.save: {reason[:200]}") from None
+    if not isinstance(data, Data):
+        raise DatasetError(f"'{file}' holds a {type(data).__name__}, not a torch_geometric.data.Data")
+    return Graph.from_pyg(data, undirected=undirected)

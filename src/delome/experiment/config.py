@@ -1,0 +1,123 @@
+"""RunConfig: everything that determines the numbers of a run, resolved and checked before it starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import Any, Self
+
+import delome
+from delome.columns import Setting
+from delome.datasets import load_graph
+from delome.datasets.catalogue import parse_name
+from delome.errors import ParameterError
+from delome.methods import Learner, method
+from delome.parameters import parameters_of, parse_assignments, values_of
+from delome.stream import TaskStream
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Dataset, method with all its parameters, stream and seeds."""
+
+    dataset: str
+    method: str
+    parameters: dict[str, Any]
+    classes_per_task: int = 2
+    split_seed: int = 0
+    inter_task_edges: bool = False
+    seeds: list[int] = field(default_factory=lambda: [0])
+
+    @classmethod
+    def resolve(
+        cls,
+        dataset: str = "digits",
+        method_name: str = "delome",
+        *,
+        setting: Setting = "cil",
+        backbone: str | None = None,
+        budget: int | None = None,
+        epochs: int | None = None,
+        device: str = "auto",
+        assignments: list[str] | None = None,
+        classes_per_task: int = 2,
+        split_seed: int = 0,
+        inter_task_edges: bool = False,
+        seeds: int = 1,
+        seed: int = 0,
+    ) -> Self:
+        """Fills in defaults and refuses what cannot be run; the budget defaults to the dataset's usual one."""
+        source, _ = parse_name(dataset)
+        learner = method(method_name)
+        if seeds < 1:
+            raise ParameterError(f"seeds must be at least 1, not {seeds}")
+        if budget is not None and budget < 1:
+            raise ParameterError(f"budget must be at least 1 row per class, not {budget}")
+        known = parameters_of(learner)
+        chosen: dict[str, Any] = {"setting": setting, "device": device, "seed": seed}
+        chosen |= {} if backbone is None else {"backbone": backbone}
+        chosen |= {} if epochs is None else {"epochs": epochs}
+        chosen |= {"budget": source.budget if budget is None else budget} if "budget" in known else {}
+        if impossible := [name for name in chosen if name not in known]:
+            raise ParameterError(f"method {method_name} has no {impossible[0]}: leave the option out")
+        chosen |= parse_assignments(learner, assignments or [], f"method {method_name}")
+        parameters = values_of(learner(**chosen))
+        first = parameters.pop("seed")
+        return cls(
+            dataset=dataset,
+            method=method_name,
+            parameters=parameters,
+            classes_per_task=classes_per_task,
+            split_seed=split_seed,
+            inter_task_edges=inter_task_edges,
+            seeds=list(range(first, first + seeds)),
+        )
+
+    def learner(self, seed: int) -> Learner:
+        """The configured learner with one of the seeds."""
+        return method(self.method)(**self.parameters, seed=seed)
+
+    def stream(self) -> TaskStream:
+        """Loads the graph and cuts it into tasks."""
+        return TaskStream(
+            load_graph(self.dataset),
+            self.classes_per_task,
+            split_seed=self.split_seed,
+            inter_task_edges=self.inter_task_edges,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """Short hash that two configurations share exactly if they are equal."""
+        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def slug(self) -> str:
+        """Readable folder name."""
+        parts = [re.sub(r".*/|\.(npz|pt)$", "", self.dataset), self.method, self.parameters["setting"]]
+        return re.sub(r"[^A-Za-z0-9_.=-]+", "-", "-".join(parts)) + f"-{self.digest}"
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """How the numbers are measured, printed beside them."""
+        return {
+            "accuracy": "class-balanced",
+            "split": "60/20/20 per class",
+            "split_seed": self.split_seed,
+            "classes_per_task": self.classes_per_task,
+            "inter_task_edges": self.inter_task_edges,
+            "evaluated_on": "test nodes, after each task",
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions that a result depends on."""
+    packages = {name: metadata.version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "torch-geometric")}
+    return {"delome": delome.__version__, "python": platform.python_version(), **packages}

@@ -1,0 +1,6 @@
+"""How the past is remembered: what a memory is, and one file for each way to build it."""
+
+from delome.memory.bank import Memory, MemoryBank, MemoryBuilder
+from delome.memory.gradient_matching import GradientMatching
+
+__all__ = ["GradientMatching", "Memory", "MemoryBank", "MemoryBuilder"]

@@ -1,0 +1,130 @@
+"""A memory of one task, and the bank of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from delome.backbones import Backbone
+from delome.columns import LabelColumns
+from delome.graph import Graph
+from delome.sparse import Features
+from delome.state import State, Storage
+from delome.stream import Observation
+from delome.tracking import Tracker
+from delome.training import Examples
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A small graph that stands for a finished task.
+
+    ``graph`` holds rows without edges (a backbone then reads them as they are) or a sparsified subgraph;
+    ``rows`` are the nodes that carry loss, ``labels`` their class columns. Learned rows live in *propagated*
+    space: they stand for rows of ``S² X``, not for raw features of anybody.
+    """
+
+    task: int
+    graph: Graph
+    rows: np.ndarray
+    labels: np.ndarray
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_rows(cls, task: int, features: Features, labels: np.ndarray, report: dict[str, Any] | None = None) -> Memory:
+        """Memory of rows without edges, all of them carrying loss."""
+        return cls(task, Graph.edgeless(features), np.arange(len(labels)), labels, report or {})
+
+
+class MemoryBuilder(Protocol):
+    """Turns a task that is about to go away into a memory."""
+
+    def build(
+        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
+    ) -> Memory: ...
+
+
+class MemoryBank:
+    """The memories of all finished tasks."""
+
+    def __init__(self) -> None:
+        self.memories: list[Memory] = []
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def append(self, memory: Memory) -> None:
+        self.memories.append(memory)
+
+    def examples(self, network: Backbone) -> Examples:
+        """All memories as one input of the network."""
+        parts = [network.prepare(memory.graph).select(memory.rows) for memory in self.memories]
+        labels = torch.from_numpy(np.concatenate([memory.labels for memory in self.memories]))
+        tasks = np.repeat([memory.task for memory in self.memories], [len(memory.rows) for memory in self.memories])
+        device = network.device
+        return Examples(network.join(parts), labels.to(device), torch.from_numpy(tasks).to(device))
+
+    def storage(self) -> Storage:
+        """Rows, feature values (non-zeros if sparse) and bytes of features, edges and labels."""
+        rows = sum(memory.graph.num_nodes for memory in self.memories)
+        floats = sum(memory.graph.features.size for memory in self.memories)
+        tensors = [tensor for k in range(len(self)) for tensor in self._tensors(k).values()]
+        return Storage(rows, floats, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+
+    def save(self, state: State) -> None:
+        """Adds the memories to a state."""
+        state.values["memory"] = [
+            {
+                "task": memory.task,
+                "nodes": memory.graph.num_nodes,
+                "features": memory.graph.num_features,
+                "report": memory.report,
+            }
+            for memory in self.memories
+        ]
+        for k in range(len(self)):
+            state.tensors |= self._tensors(k)
+
+    def _tensors(self, k: int) -> dict[str, Tensor]:
+        memory = self.memories[k]
+        arrays = {"rows": memory.rows, "labels": memory.labels}
+        features = memory.graph.features
+        if sp.issparse(features):
+            arrays |= {f"features.{part}": getattr(features, part) for part in ("data", "indices", "indptr")}
+        else:
+            arrays["features"] = features
+        if memory.graph.num_edges:
+            arrays |= {f"edges.{part}": getattr(memory.graph.adjacency, part) for part in ("indices", "indptr")}
+        return {f"memory.{k}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+    @classmethod
+    def load(cls, state: State) -> MemoryBank:
+        """The bank that was saved."""
+        bank = cls()
+        for k, values in enumerate(state.values["memory"]):
+            prefix = f"memory.{k}."
+            arrays = {
+                name.removeprefix(prefix): tensor.numpy()
+                for name, tensor in state.tensors.items()
+                if name.startswith(prefix)
+            }
+            shape = (values["nodes"], values["features"])
+            if "features" in arrays:
+                features: Features = arrays["features"]
+            else:
+                features = sp.csr_array(
+                    tuple(arrays[f"features.{part}"] for part in ("data", "indices", "indptr")), shape=shape
+                )
+            graph = Graph.edgeless(features)
+            if "edges.indices" in arrays:
+                ones = np.ones(len(arrays["edges.indices"]), dtype=bool)
+                square = (values["nodes"], values["nodes"])
+                edges = sp.csr_array((ones, arrays["edges.indices"], arrays["edges.indptr"]), shape=square)
+                graph = Graph._trusted(edges, features, None)
+            bank.append(Memory(values["task"], graph, arrays["rows"], arrays["labels"], values["report"]))
+        return bank

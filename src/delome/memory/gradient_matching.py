@@ -1,0 +1,146 @@
+"""Gradient matching with sampled networks: the memory learning of the DeLoMe paper (its Algorithm 1).
+
+Rows X̂ are learned so that, for many random networks, the loss gradient on them equals the gradient on the real
+rows of their class. The gradients of the two-layer network are written in closed form, so that no second-order
+graph is built, and all classes of a task are computed as one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from delome.columns import LabelColumns
+from delome.memory.bank import Memory
+from delome.memory.initial import Initial, dense_rows, initial_rows, used_columns
+from delome.randomness import uniform
+from delome.stream import Observation
+from delome.tracking import Tracker
+
+CPU = torch.device("cpu")
+MatchLoss = Literal["ce", "nll"]
+
+REAL_BATCH = 2000
+"""Most real rows of a class that one random network is shown."""
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Rows of several classes as one padded batch; a class's ``weights`` average its rows and are 0 on padding."""
+
+    rows: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, parts: list[Tensor], device: torch.device) -> ClassRows:
+        weights = [torch.full((len(part),), 1 / len(part)) for part in parts]
+        return cls(pad_sequence(parts, batch_first=True).to(device), pad_sequence(weights, batch_first=True).to(device))
+
+
+def class_gradients(
+    batch: ClassRows, first: Tensor, second: Tensor, targets: Tensor, loss: MatchLoss
+) -> tuple[Tensor, Tensor]:
+    """Gradients of each class's mean loss with respect to ``first`` (F × H) and ``second`` (H × C).
+
+    With h = relu(W1 x), m = 1[W1 x > 0] and the residual r = softmax(W2 h) - onehot (``ce``) or r = -onehot (``nll``,
+    the loss -z_c on raw logits): ∂W2 = mean r hᵀ and ∂W1 = mean ((W2ᵀ r) ⊙ m) xᵀ.
+    """
+    before = batch.rows @ first
+    hidden = before.relu()
+    residual = -functional.one_hot(targets, second.shape[1]).to(first.dtype)[:, None, :]
+    if loss == "ce":
+        residual = (hidden @ second).softmax(dim=2) + residual
+    residual = residual * batch.weights[:, :, None]
+    back = (residual @ second.T) * (before > 0)
+    return batch.rows.transpose(1, 2) @ back, hidden.transpose(1, 2) @ residual
+
+
+def gradient_distance(wanted: tuple[Tensor, Tensor], reached: tuple[Tensor, Tensor]) -> Tensor:
+    """Squared distance of the concatenated gradients, for each class."""
+    return (wanted[0] - reached[0]).square().sum(dim=(1, 2)) + (wanted[1] - reached[1]).square().sum(dim=(1, 2))
+
+
+@dataclass(frozen=True)
+class GradientMatching:
+    """Matches the gradients of ``networks`` random SGC networks (E of the paper), one Adam step of ``lr`` for each.
+
+    Feature columns that no node of the task uses are left out: their expected gradient is zero, so that the
+    algorithm would only add noise there.
+    """
+
+    budget: int
+    networks: int = 800
+    lr: float = 1e-4
+    loss: MatchLoss = "ce"
+    initial: Initial = "raw"
+    hidden: int = 256
+    hops: int = 2
+    device: torch.device = CPU
+
+    def build(
+        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
+    ) -> Memory:
+        propagated = observation.graph.propagate(self.hops)
+        fan_in = propagated.shape[1]
+        used = used_columns(observation.graph.features, propagated)
+        classes = list(observation.classes)
+        train = [observation.train[observation.labels == column] for column in classes]
+        real = [torch.from_numpy(dense_rows(propagated, nodes, used)) for nodes in train]
+        start = [
+            torch.from_numpy(initial_rows(self.initial, observation, nodes, used, self.budget, self.hops, rng))
+            for nodes in train
+        ]
+        competing = classes if columns.setting == "til" else list(range(columns.seen))
+        targets = torch.tensor([competing.index(column) for column in classes], device=self.device)
+
+        def draw_network() -> tuple[Tensor, Tensor]:
+            first = uniform(rng, (len(used), self.hidden), fan_in**-0.5)
+            second = uniform(rng, (self.hidden, len(competing)), self.hidden**-0.5)
+            return first.to(self.device), second.to(self.device)
+
+        with tracker.phase("memory", self.networks) as step:
+            learned = self.match(real, start, targets, draw_network, rng, step)
+        sizes = [len(rows) for rows in start]
+        features = np.zeros((sum(sizes), fan_in), dtype=np.float32)
+        features[:, used] = torch.cat(learned).numpy()
+        return Memory.of_rows(observation.index, features, np.repeat(classes, sizes))
+
+    def match(
+        self,
+        real: list[Tensor],
+        start: list[Tensor],
+        targets: Tensor,
+        draw_network: Callable[[], tuple[Tensor, Tensor]],
+        rng: np.random.Generator,
+        step: Callable[[], None],
+    ) -> list[Tensor]:
+        """Learned rows of each class, starting from ``start``."""
+        memory = ClassRows.of(start, self.device)
+        memory.rows.requires_grad_()
+        sizes = torch.tensor([len(part) for part in start], device=self.device)
+        everything = ClassRows.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
+        optimizer = torch.optim.Adam([memory.rows], lr=self.lr, fused=True)
+        for _ in range(self.networks):
+            first, second = draw_network()
+            with torch.no_grad():
+                shown = everything or ClassRows.of([_sample(part, rng) for part in real], self.device)
+                wanted = class_gradients(shown, first, second, targets, self.loss)
+            reached = class_gradients(memory, first, second, targets, self.loss)
+            distance = (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
+            (memory.rows.grad,) = torch.autograd.grad(distance, memory.rows)
+            optimizer.step()
+            step()
+        return [rows[:size].cpu() for rows, size in zip(memory.rows.detach(), sizes.tolist(), strict=True)]
+
+
+def _sample(rows: Tensor, rng: np.random.Generator) -> Tensor:
+    if len(rows) <= REAL_BATCH:
+        return rows
+    return rows[torch.from_numpy(rng.choice(len(rows), REAL_BATCH, replace=False))]

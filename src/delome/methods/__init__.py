@@ -1,0 +1,21 @@
+"""Every method by name."""
+
+from delome.errors import ParameterError, unknown
+from delome.methods.delome import DeLoMe
+from delome.methods.finetune import FineTune
+from delome.methods.gradient import GradientLearner
+from delome.methods.joint import Joint
+from delome.methods.learner import Learner
+from delome.methods.replay import Replay
+
+METHODS: dict[str, type[Learner]] = {"finetune": FineTune, "joint": Joint, "delome": DeLoMe}
+
+
+def method(name: str) -> type[Learner]:
+    """Class of a method by its registered name."""
+    if name not in METHODS:
+        raise ParameterError(unknown("method", name, METHODS))
+    return METHODS[name]
+
+
+__all__ = ["METHODS", "DeLoMe", "FineTune", "GradientLearner", "Joint", "Learner", "Replay", "method"]

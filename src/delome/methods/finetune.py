@@ -1,0 +1,24 @@
+"""Fine-tune: keep training on each new task; the lower bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from delome.methods.gradient import GradientLearner
+
+
+@dataclass(kw_only=True)
+class FineTune(GradientLearner):
+    """The shared loop with the class-balanced loss and nothing against forgetting.
+
+    >>> from delome import TaskStream, load_graph
+    >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
+    >>> learner = FineTune(epochs=20)
+    >>> for task in stream:
+    ...     learner.observe(task)
+    >>> [round(accuracy) for accuracy in learner.evaluate(stream)]
+    [0, 100]
+    """
+
+    summary: ClassVar[str] = "trains on each task in turn and forgets: the lower bound"

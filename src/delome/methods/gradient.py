@@ -1,0 +1,139 @@
+"""A learner that trains one network by gradient steps: the shared loop and its four hooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from delome.backbones import BACKBONES, Backbone
+from delome.errors import StateError
+from delome.graph import Graph
+from delome.losses import Balanced, Loss
+from delome.methods.learner import Learner
+from delome.parameters import Param
+from delome.randomness import generator
+from delome.state import State
+from delome.stream import Observation
+from delome.tracking import Tracker
+from delome.training import Examples, Schedule, train
+
+
+@dataclass(kw_only=True)
+class GradientLearner(Learner):
+    """Model and optimiser are carried over from task to task (Adam with coupled weight decay).
+
+    A method changes what it needs of: ``begin``, ``objective``, ``adjust``, ``end``.
+    """
+
+    backbone: Annotated[Literal["sgc", "gcn"], Param("network that classifies nodes")] = "sgc"
+    hidden: Annotated[int, Param("hidden units", least=1)] = 256
+    epochs: Annotated[int, Param("passes over the training nodes of a task", least=1)] = 200
+    lr: Annotated[float, Param("Adam's step size", above=0)] = 0.005
+    weight_decay: Annotated[float, Param("Adam's coupled L2 penalty", least=0)] = 5e-4
+    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", least=1)] = 2000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.loss = self.make_loss()
+        self.model: Backbone | None = None
+        self.optimizer: torch.optim.Adam | None = None
+
+    def make_loss(self) -> Loss:
+        """How the rows of a batch are weighed."""
+        return Balanced()
+
+    def begin(self, observation: Observation, examples: Examples) -> Examples:
+        """Before training on a task; returns the examples to pass over."""
+        return examples
+
+    def objective(self, batch: Examples) -> Tensor:
+        """Loss of a batch."""
+        return self.loss_of(self.network(batch.inputs), batch.labels, batch.tasks)
+
+    def adjust(self) -> None:
+        """After the gradients of a batch are known, before the step."""
+
+    def end(self, observation: Observation, tracker: Tracker) -> None:
+        """After training on a task."""
+
+    @property
+    def network(self) -> Backbone:
+        if self.model is None:
+            raise StateError("nothing was learned yet: call observe first")
+        return self.model
+
+    def loss_of(self, logits: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
+        """Loss of rows with these logits, columns restricted by the setting."""
+        pooled = self.setting == "cil" and self.loss.pooled
+        groups = torch.zeros_like(tasks) if pooled else tasks
+        return self.loss(self.columns.restrict(logits, tasks), labels, groups, self.counts)
+
+    def _learn(self, observation: Observation, tracker: Tracker) -> None:
+        with tracker.phase("prepare"):
+            if self.model is None:
+                self.reset(observation.graph.num_features, observation.num_classes)
+            self._check_width(observation.graph)
+            current = self.examples(observation)
+            self.counts = torch.bincount(current.labels, minlength=self.columns.seen)
+            examples = self.begin(observation, current)
+        schedule = Schedule(self.epochs, self.batch_size, self.seed, observation.index)
+        assert self.optimizer is not None
+        with tracker.phase("train", self.epochs) as step:
+            train(examples, schedule, self.optimizer, self.objective, self.adjust, step)
+        self.end(observation, tracker)
+
+    def reset(self, features: int, classes: int, draw: int = 0) -> None:
+        """Fresh network and optimiser; ``draw`` numbers the initialisation."""
+        rng = generator(self.seed, "init", draw)
+        self.model = BACKBONES[self.backbone](features, self.hidden, classes, rng, self.torch_device)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True
+        )
+
+    def examples(self, observation: Observation) -> Examples:
+        """Training rows of an observation, as the backbone reads them."""
+        inputs = self.network.prepare(observation.graph).select(observation.train)
+        labels = torch.from_numpy(observation.labels).to(self.torch_device)
+        return Examples(inputs, labels, torch.full_like(labels, observation.index))
+
+    def _check_width(self, graph: Graph) -> None:
+        width = self.network.first.shape[0]
+        if graph.num_features != width:
+            raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
+
+    def _scores(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+        self._check_width(graph)
+        with torch.no_grad():
+            return self.network(self.network.prepare(graph).select(nodes))
+
+    def state(self) -> State:
+        state = super().state()
+        if self.model is None or self.optimizer is None:
+            return state
+        for name, parameter in self.model.named_parameters():
+            state.tensors[f"model.{name}"] = parameter.detach().clone()
+            for moment, value in self.optimizer.state[parameter].items():
+                state.tensors[f"adam.{name}.{moment}"] = value.detach().clone()
+        return state
+
+    def load_state(self, state: State) -> None:
+        super().load_state(state)
+        if "model.first" not in state.tensors:
+            return
+        features, hidden = state.tensors["model.first"].shape
+        if hidden != self.hidden:
+            raise StateError(f"the state has {hidden} hidden units, the learner {self.hidden}")
+        self.reset(features, state.tensors["model.second"].shape[1])
+        assert self.model is not None and self.optimizer is not None
+        for name, parameter in self.model.named_parameters():
+            parameter.data.copy_(state.tensors[f"model.{name}"])
+            prefix = f"adam.{name}."
+            self.optimizer.state[parameter] = {
+                key.removeprefix(prefix): value.clone()
+                for key, value in state.tensors.items()
+                if key.startswith(prefix)
+            }

@@ -1,0 +1,38 @@
+"""Joint: retrain from scratch on all tasks so far; the upper bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from delome.losses import Balanced, Loss
+from delome.methods.gradient import GradientLearner
+from delome.stream import Observation
+from delome.training import Examples
+
+
+@dataclass(kw_only=True)
+class Joint(GradientLearner):
+    """The oracle: sees every graph at all times, which no continual learner may.
+
+    A fresh network and optimiser for every task. Full batch: the sum over tasks of each task's class-balanced
+    loss. Mini-batches: one class-balanced loss over a batch of nodes of all tasks (per task in TIL).
+    """
+
+    needs_past: ClassVar[bool] = True
+    summary: ClassVar[str] = "retrains on all tasks seen so far: the upper bound, keeps every graph"
+
+    def make_loss(self) -> Loss:
+        return Balanced(pooled=self.batch_size is not None)
+
+    def begin(self, observation: Observation, examples: Examples) -> Examples:
+        if observation.index > 0:
+            self.reset(observation.graph.num_features, observation.num_classes, draw=observation.index)
+        parts = [self.examples(past) for past in observation.past()] + [examples]
+        return Examples(
+            self.network.join([part.inputs for part in parts]),
+            torch.cat([part.labels for part in parts]),
+            torch.cat([part.tasks for part in parts]),
+        )

@@ -1,0 +1,60 @@
+"""Accuracy matrix and what is read off it: average accuracy (AA), average forgetting (AF), the AA curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy in percent: mean over classes (``balanced``) and over nodes (``micro``).
+
+    >>> Score.of(np.array([0] * 9 + [1, 0]), np.array([0] * 10 + [1]))
+    Score(balanced=45.0, micro=81.81818181818181)
+    """
+
+    balanced: float
+    micro: float
+
+    @classmethod
+    def of(cls, predicted: np.ndarray, labels: np.ndarray) -> Score:
+        correct = predicted == labels
+        _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        per_class = np.bincount(inverse, weights=correct) / counts
+        return cls(100 * float(per_class.mean()), 100 * float(correct.mean()))
+
+
+@dataclass
+class AccuracyMatrix:
+    """``rows[t][j]``: accuracy in percent on task j after learning task t, j ≤ t.
+
+    >>> matrix = AccuracyMatrix([[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]])
+    >>> round(matrix.aa, 2), matrix.af
+    (73.33, -17.5)
+    """
+
+    rows: list[list[float]] = field(default_factory=list)
+
+    def append(self, accuracies: list[float]) -> None:
+        if len(accuracies) != len(self.rows) + 1:
+            raise ValueError(f"row {len(self.rows)} of an accuracy matrix has {len(self.rows) + 1} entries")
+        self.rows.append(list(accuracies))
+
+    @property
+    def aa(self) -> float:
+        """Mean accuracy over all tasks after the last one."""
+        return float(np.mean(self.rows[-1]))
+
+    @property
+    def af(self) -> float | None:
+        """Mean change of each earlier task since it was learned (negative: forgetting); none for a single task."""
+        if len(self.rows) < 2:
+            return None
+        return float(np.mean([self.rows[-1][j] - self.rows[j][j] for j in range(len(self.rows) - 1)]))
+
+    @property
+    def curve(self) -> list[float]:
+        """AA after each task."""
+        return [float(np.mean(row)) for row in self.rows]

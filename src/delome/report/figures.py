@@ -1,0 +1,65 @@
+"""Figures of a run: the accuracy matrix as a heat map, and AA after each task."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from delome.experiment.folder import RunFolder
+from delome.experiment.runner import RunResult
+
+
+def write_figures(folder: RunFolder, result: RunResult) -> list[Path]:
+    """``accuracy_matrix.png`` (mean over seeds) and ``curve.png``."""
+    figures = {"accuracy_matrix.png": accuracy_matrix(result), "curve.png": curve(result)}
+    return [folder.write(name, partial(figure.savefig, dpi=150)) for name, figure in figures.items()]
+
+
+def title(result: RunResult) -> str:
+    """Dataset, method and protocol in one line."""
+    parameters = result.config.parameters
+    budget = f", {parameters['budget']} rows per class" if "budget" in parameters else ""
+    dataset = (
+        Path(result.config.dataset.removeprefix("file:")).name
+        if "file:" in result.config.dataset
+        else result.config.dataset
+    )
+    return f"{result.config.method} on {dataset} ({parameters['setting'].upper()}{budget})"
+
+
+def accuracy_matrix(result: RunResult) -> Figure:
+    """Heat map of the mean over seeds."""
+    tasks = len(result.curve)
+    values = np.full((tasks, tasks), np.nan)
+    for t in range(tasks):
+        values[t, : t + 1] = np.mean([seed.matrix.rows[t] for seed in result.seeds], axis=0)
+    side = min(max(4.5, 0.45 * tasks + 2), 12)
+    figure = Figure(figsize=(side + 1, side), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(values, vmin=0, vmax=100, cmap="viridis")
+    figure.colorbar(image, label="class-balanced accuracy, %")
+    if tasks <= 12:
+        for t in range(tasks):
+            for j in range(t + 1):
+                colour = "white" if values[t, j] < 60 else "black"
+                axes.text(j, t, f"{values[t, j]:.0f}", ha="center", va="center", color=colour)
+    axes.set(xlabel="evaluated task", ylabel="after learning task", title=title(result))
+    if tasks <= 12:
+        axes.set(xticks=range(tasks), yticks=range(tasks))
+    return figure
+
+
+def curve(result: RunResult) -> Figure:
+    """AA after each task, with the range over seeds."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    tasks = np.arange(1, len(result.curve) + 1)
+    curves = np.array([seed.matrix.curve for seed in result.seeds])
+    axes.plot(tasks, result.curve, marker="o", markersize=4)
+    axes.fill_between(tasks, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
+    axes.set(xlabel="tasks learned", ylabel="AA, %", ylim=(0, 102), title=title(result))
+    axes.grid(alpha=0.3)
+    return figure

@@ -1,0 +1,55 @@
+"""Live progress of a run on stderr: which task, which phase, how long still."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from delome.experiment.runner import SeedResult
+from delome.tracking import Tracker
+
+
+class RunProgress:
+    """Two bars: tasks of all seeds, and steps of the current phase."""
+
+    def __init__(self, seeds: int) -> None:
+        self.seeds = seeds
+        self.bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.overall = self.bars.add_task("loading the graph", total=None)
+        self.phase = self.bars.add_task("", total=None, visible=False)
+        self.started = 0
+
+    def __enter__(self) -> RunProgress:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def tracker(self, seed: SeedResult, task: int, tasks: int) -> Tracker:
+        """Tracker that shows one task."""
+        self.bars.update(
+            self.overall,
+            description=f"seed {seed.seed}, task {task + 1}",
+            completed=self.started,
+            total=tasks * self.seeds,
+        )
+        self.started += 1
+        return _ShownTracker(self)
+
+
+class _ShownTracker(Tracker):
+    def __init__(self, shown: RunProgress) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def show(self, phase: str, done: int, total: int) -> None:
+        self.shown.bars.update(self.shown.phase, description=f"  {phase}", completed=done, total=total, visible=True)

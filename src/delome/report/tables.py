@@ -1,0 +1,64 @@
+"""Tables of a run for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from delome.experiment.runner import RunResult, SeedResult
+
+MOST_COLUMNS = 16
+
+
+def accuracy_table(seed: SeedResult) -> Table:
+    """The accuracy matrix, coloured from red (forgotten) to green; wide streams show their last tasks."""
+    rows = seed.matrix.rows
+    first = max(0, len(rows) - MOST_COLUMNS)
+    table = Table(title=f"Accuracy in % on each task (columns) after learning each task (rows), seed {seed.seed}")
+    table.add_column("task", justify="right")
+    for j in range(first, len(rows)):
+        table.add_column(str(j), justify="right")
+    table.add_column("AA", justify="right", style="bold")
+    for t, row in enumerate(rows):
+        cells = [_coloured(value) for value in row[first:]]
+        cells += [Text("")] * (len(rows) - first - len(cells))
+        table.add_row(str(t), *cells, f"{seed.matrix.curve[t]:.1f}")
+    return table
+
+
+def _coloured(value: float) -> Text:
+    red, green = (255, round(255 * value / 50)) if value < 50 else (round(255 * (100 - value) / 50), 200)
+    return Text(f"{value:.1f}", style=f"rgb({red},{green},0)")
+
+
+def phase_table(result: RunResult) -> Table:
+    """Seconds by phase."""
+    table = Table(title="Seconds, all seeds")
+    total = sum(result.seconds.values())
+    for phase in result.seconds:
+        table.add_column(phase, justify="right")
+    table.add_column("total", justify="right", style="bold")
+    table.add_row(*(f"{seconds:.1f}" for seconds in result.seconds.values()), f"{total:.1f}")
+    return table
+
+
+def summary_lines(result: RunResult) -> list[str]:
+    """AA, AF, storage and protocol in words."""
+    config, parameters = result.config, result.config.parameters
+    aa, af = result.aa, result.af
+    storage = result.seeds[-1].storage
+    protocol = config.protocol
+    edges = "with" if config.inter_task_edges else "without"
+    lines = [
+        f"[bold]AA {aa[0]:.2f} ± {aa[1]:.2f}[/bold]   "
+        + (f"[bold]AF {af[0]:+.2f} ± {af[1]:.2f}[/bold]" if af else "AF undefined for a single task"),
+        f"{config.method} on {config.dataset}, {parameters['setting'].upper()}, "
+        f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
+        f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
+        f"{config.classes_per_task} classes per task, {edges} inter-task edges",
+        f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
+    ]
+    if result.dropped:
+        shown = ", ".join(f"{label} ({why})" for label, why in list(result.dropped.items())[:3])
+        lines.append(f"classes left out: {len(result.dropped)}: {shown}" + ("…" if len(result.dropped) > 3 else ""))
+    return lines

@@ -1,0 +1,54 @@
+"""Sparse matrices: when they pay, and their products with dense ones."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+Features: TypeAlias = np.ndarray | sp.csr_array
+
+SPARSE_BELOW = 0.12
+"""Density below which rows are kept sparse: where CSR × dense and dense × dense products take equal time
+(benchmarks/first_layer.py)."""
+
+
+def to_dense(features: Features) -> np.ndarray:
+    """The same values as an array."""
+    dense: np.ndarray = features if isinstance(features, np.ndarray) else features.toarray()
+    return dense
+
+
+def is_sparse_enough(matrix: sp.csr_array) -> bool:
+    """Whether products with this matrix are faster in sparse form."""
+    rows, columns = matrix.shape
+    return bool(matrix.nnz < SPARSE_BELOW * rows * columns)
+
+
+def times(operator: sp.csr_array, features: Features) -> Features:
+    """operator @ features; sparse features give a sparse result while that is the faster form."""
+    if sp.issparse(features):
+        product = sp.csr_array(operator @ features)
+        return product if is_sparse_enough(product) else product.toarray()
+    result: np.ndarray = (torch_csr(operator) @ torch.from_numpy(np.ascontiguousarray(features))).numpy()
+    return result
+
+
+def torch_csr(matrix: sp.csr_array, device: torch.device | None = None) -> Tensor:
+    """The same matrix as a torch CSR tensor."""
+    # torch wants row pointers and column indices of one integer type
+    index = np.int32 if max(*matrix.shape, matrix.nnz) < 2**31 else np.int64
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(index, copy=False)),
+            torch.from_numpy(matrix.indices.astype(index, copy=False)),
+            torch.from_numpy(matrix.data),
+            size=matrix.shape,
+            device=device,
+            check_invariants=False,
+        )

@@ -1,0 +1,248 @@
+"""TaskStream: a graph whose classes arrive a few at a time, and what a learner may see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from delome.errors import PastDataError, StreamError
+from delome.graph import Graph
+from delome.randomness import generator
+
+_learning: ContextVar[str | None] = ContextVar("learning", default=None)
+
+
+@contextmanager
+def learning(learner: str) -> Iterator[None]:
+    """While this block runs, tasks of a stream are closed: a learner has its `Observation` and nothing else."""
+    token = _learning.set(learner)
+    try:
+        yield
+    finally:
+        _learning.reset(token)
+
+
+@dataclass
+class Observation:
+    """What a learner sees of a task: the graph without labels, the training nodes and their classes.
+
+    It can be read while the learner observes it. A learner that keeps it to look back later gets an error,
+    and so does one that asks for the ``past`` without having declared ``needs_past``.
+    """
+
+    index: int
+    classes: tuple[int, ...]
+    num_classes: int
+    train: np.ndarray
+    labels: np.ndarray
+    _graph: Graph = field(repr=False)
+    _past: Callable[[], list[Observation]] | None = field(default=None, repr=False)
+    _open: bool = field(default=True, repr=False)
+
+    @property
+    def graph(self) -> Graph:
+        if not self._open:
+            raise PastDataError(
+                f"the data of task {self.index} is gone: a learner that looks back must declare needs_past = True"
+            )
+        return self._graph
+
+    def past(self) -> list[Observation]:
+        """Observations of all earlier tasks, for a learner that declared ``needs_past``."""
+        if self._past is None:
+            raise PastDataError(
+                f"earlier tasks cannot be read while learning task {self.index}: declare needs_past = True, "
+                "and hand in tasks of a TaskStream"
+            )
+        return self._past()
+
+    def close(self) -> None:
+        """Ends the learner's access."""
+        self._open = False
+        self._past = None
+
+
+@dataclass(eq=False)
+class Task:
+    """One task: its graph, the columns of its classes, and local node ids of the split."""
+
+    index: int
+    classes: tuple[int, ...]
+    nodes: np.ndarray = field(repr=False)
+    train: np.ndarray = field(repr=False)
+    val: np.ndarray = field(repr=False)
+    test: np.ndarray = field(repr=False)
+    _stream: TaskStream = field(repr=False)
+    _graph_of: int = field(repr=False)
+
+    @property
+    def graph(self) -> Graph:
+        """The task's graph with class columns as labels; closed to a learner that is learning."""
+        if (learner := _learning.get()) is not None:
+            raise PastDataError(
+                f"{learner} read the graph of task {self.index} through the stream while learning: "
+                "a learner may only read the observation it is given"
+            )
+        return self._stream._graph_after(self._graph_of)
+
+    def observation(self, with_past: bool = False) -> Observation:
+        """The task as a learner sees it: no labels but those of training nodes."""
+        graph = self._stream._graph_after(self._graph_of)
+        assert graph.labels is not None
+
+        def past() -> list[Observation]:
+            return [task.observation() for task in self._stream.seen(self)[:-1]]
+
+        return Observation(
+            index=self.index,
+            classes=self.classes,
+            num_classes=self._stream.num_classes,
+            train=self.train,
+            labels=graph.labels[self.train],
+            _graph=graph.with_labels(None),
+            _past=past if with_past else None,
+        )
+
+
+class TaskStream(Sequence[Task]):
+    """Cuts a labelled graph into tasks of ``classes_per_task`` classes.
+
+    Classes come in label order, or in ``class_order``; they are renumbered 0, 1, … in that order and
+    ``classes[column]`` is the original label. Each class is split 60/20/20 with ``split_seed`` alone, so every
+    method and every model seed sees the same split. Classes below ``min_class_size`` nodes, and classes left
+    over when the number of classes is no multiple of ``classes_per_task``, are in ``dropped``.
+
+    A task's graph is the induced subgraph of its classes, or, with ``inter_task_edges``, of all classes so far.
+
+    >>> from delome import load_graph
+    >>> stream = TaskStream(load_graph("digits"), classes_per_task=2)
+    >>> len(stream), stream[0].classes, stream[0].graph
+    (5, (0, 1), Graph(nodes=360, edges=3514, features=64, classes=2))
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        classes_per_task: int = 2,
+        *,
+        class_order: Sequence[int] | None = None,
+        split_seed: int = 0,
+        inter_task_edges: bool = False,
+        min_class_size: int = 3,
+    ) -> None:
+        if graph.labels is None:
+            raise StreamError("a task stream needs a graph with labels")
+        if classes_per_task < 1:
+            raise StreamError(f"classes_per_task must be at least 1, not {classes_per_task}")
+        if min_class_size < 3:
+            raise StreamError(
+                f"min_class_size must be at least 3 (one node each to train, validate, test), not {min_class_size}"
+            )
+        present, counts = np.unique(graph.labels, return_counts=True)
+        size = dict(zip(present.tolist(), counts.tolist(), strict=True))
+        order = _checked_order(class_order, size)
+        kept = [label for label in order if size[label] >= min_class_size]
+        self.dropped = {label: f"only {size[label]} nodes" for label in order if size[label] < min_class_size}
+        num_tasks = len(kept) // classes_per_task
+        if num_tasks == 0:
+            raise StreamError(
+                f"cannot make a task of {classes_per_task} classes: "
+                f"the graph has {len(kept)} classes with at least {min_class_size} nodes"
+            )
+        self.dropped |= dict.fromkeys(kept[num_tasks * classes_per_task :], "left over after the last full task")
+        self.classes = tuple(kept)
+        self.classes_per_task = classes_per_task
+        self.split_seed = split_seed
+        self.inter_task_edges = inter_task_edges
+        self._source = graph
+        self._splits = _class_splits(graph.labels, self.classes, split_seed)
+        self._graphs: dict[int, Graph] = {}
+        self._tasks = [self._task(t, t if inter_task_edges else None) for t in range(num_tasks)]
+
+    @property
+    def num_classes(self) -> int:
+        """Output columns of a model for this stream: all kept classes."""
+        return len(self.classes)
+
+    def class_name(self, column: int) -> str:
+        """Name of a class column: the graph's own, or the original label."""
+        label = self.classes[column]
+        return self._source.class_names[label] if self._source.class_names else str(label)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __getitem__(self, index: int) -> Task:  # type: ignore[override]  # tasks are taken one by one
+        return self._tasks[index]
+
+    def seen(self, task: Task) -> list[Task]:
+        """All tasks up to and including ``task``, as they are evaluated after it.
+
+        With inter-task edges they all live in the graph that has grown so far.
+        """
+        if not self.inter_task_edges:
+            return self._tasks[: task.index + 1]
+        return [self._task(t, task.index) for t in range(task.index)] + [task]
+
+    def _columns(self, task: int) -> range:
+        return range(task * self.classes_per_task, (task + 1) * self.classes_per_task)
+
+    def _task(self, index: int, grown_to: int | None) -> Task:
+        """Task ``index`` in its own graph, or in the graph of all classes up to task ``grown_to``."""
+        first = index if grown_to is None else 0
+        last = index if grown_to is None else grown_to
+        offset = 0
+        nodes: list[np.ndarray] = []
+        parts: tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]] = ([], [], [])
+        for t in range(first, last + 1):
+            for column in self._columns(t):
+                for part, chosen in zip(parts, self._splits[column], strict=True):
+                    nodes.append(chosen)
+                    if t == index:
+                        part.append(np.arange(offset, offset + len(chosen)))
+                    offset += len(chosen)
+        train, val, test = (np.concatenate(part) for part in parts)
+        return Task(index, tuple(self._columns(index)), np.concatenate(nodes), train, val, test, self, last)
+
+    def _graph_after(self, index: int) -> Graph:
+        """Graph of task ``index``, cut when first asked for."""
+        if index not in self._graphs:
+            nodes = self._tasks[index].nodes
+            column_of = np.full(max(self.classes) + 1, -1, dtype=np.int64)
+            column_of[list(self.classes)] = np.arange(len(self.classes))
+            cut = self._source.subgraph(nodes)
+            assert cut.labels is not None
+            self._graphs[index] = cut.with_labels(column_of[cut.labels])
+        return self._graphs[index]
+
+
+def _checked_order(class_order: Sequence[int] | None, size: dict[int, int]) -> list[int]:
+    if class_order is None:
+        return sorted(size)
+    order = [int(label) for label in class_order]
+    if len(set(order)) != len(order):
+        raise StreamError("class_order names a class twice")
+    if absent := sorted(set(order) - set(size)):
+        raise StreamError(f"class_order names classes that the graph does not have: {absent[:5]}")
+    return order
+
+
+def _class_splits(
+    labels: np.ndarray, classes: tuple[int, ...], seed: int
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each class its (train, validation, test) nodes: 60/20/20, drawn from (seed, label) alone."""
+    by_label = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[by_label], classes)
+    ends = np.searchsorted(labels[by_label], classes, side="right")
+    splits = []
+    for label, start, end in zip(classes, starts, ends, strict=True):
+        nodes = generator(seed, "split", label).permutation(by_label[start:end])
+        held_out = -(-4 * len(nodes) // 10)
+        test = -(-held_out // 2)
+        train = len(nodes) - held_out
+        splits.append((nodes[:train], nodes[train : train + held_out - test], nodes[train + held_out - test :]))
+    return splits

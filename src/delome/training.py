@@ -1,0 +1,66 @@
+"""The one epoch loop that every gradient method shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from delome.backbones import Inputs
+from delome.randomness import generator
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Labelled rows a backbone can read: class columns, and the task each row belongs to."""
+
+    inputs: Inputs
+    labels: Tensor
+    tasks: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def select(self, index: np.ndarray) -> Examples:
+        positions = torch.from_numpy(index).to(self.labels.device)
+        return Examples(self.inputs.select(index), self.labels[positions], self.tasks[positions])
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and in what portions a task is trained; ``seed`` and ``task`` name the shuffles."""
+
+    epochs: int
+    batch_size: int | None
+    seed: int
+    task: int
+
+    def batches(self, examples: Examples, epoch: int) -> Iterator[Examples]:
+        """One pass over the examples: shuffled batches, or everything at once if it fits in one."""
+        if self.batch_size is None or len(examples) <= self.batch_size:
+            yield examples
+            return
+        order = generator(self.seed, "batches", self.task, epoch).permutation(len(examples))
+        for start in range(0, len(order), self.batch_size):
+            yield examples.select(order[start : start + self.batch_size])
+
+
+def train(
+    examples: Examples,
+    schedule: Schedule,
+    optimizer: torch.optim.Optimizer,
+    objective: Callable[[Examples], Tensor],
+    adjust: Callable[[], None],
+    step: Callable[[], None],
+) -> None:
+    """Minimises ``objective`` over batches; ``adjust`` may change gradients before each update."""
+    for epoch in range(schedule.epochs):
+        for batch in schedule.batches(examples, epoch):
+            optimizer.zero_grad()
+            objective(batch).backward()
+            adjust()
+            optimizer.step()
+        step()
