@@ -11,8 +11,8 @@ import numpy as np
 class Score:
     """Accuracy in percent: mean over classes (``balanced``) and over nodes (``micro``).
 
-    >>> Score.of(np.array([0] * 9 + [1, 0]), np.array([0] * 10 + [1]))
-    Score(balanced=45.0, micro=81.81818181818181)
+    >>> Score.of(np.array([0] * 3 + [1, 0]), np.array([0] * 4 + [1]))
+    Score(balanced=37.5, micro=60.0)
     """
 
     balanced: float

@@ -29,6 +29,17 @@ def is_sparse_enough(matrix: sp.csr_array) -> bool:
     return bool(matrix.nnz < SPARSE_BELOW * rows * columns)
 
 
+def used_columns(*matrices: Features) -> np.ndarray:
+    """Columns in which any of the matrices has a value."""
+    used = np.zeros(matrices[0].shape[1], dtype=bool)
+    for matrix in matrices:
+        if isinstance(matrix, np.ndarray):
+            used |= matrix.any(axis=0)
+        else:
+            used[matrix.indices] = True
+    return np.flatnonzero(used)
+
+
 def times(operator: sp.csr_array, features: Features) -> Features:
     """operator @ features; sparse features give a sparse result while that is the faster form."""
     if sp.issparse(features):

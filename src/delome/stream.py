@@ -121,7 +121,7 @@ class TaskStream(Sequence[Task]):
     >>> from delome import load_graph
     >>> stream = TaskStream(load_graph("digits"), classes_per_task=2)
     >>> len(stream), stream[0].classes, stream[0].graph
-    (5, (0, 1), Graph(nodes=360, edges=3514, features=64, classes=2))
+    (5, (0, 1), Graph(nodes=360, edges=3980, features=64, classes=2))
     """
 
     def __init__(

@@ -11,24 +11,45 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from delome.sparse import Features, is_sparse_enough, to_dense, torch_csr
+from delome.sparse import Features, is_sparse_enough, to_dense, torch_csr, used_columns
 
 
 class SparseMatrix:
-    """Constant CSR matrix for products with a dense one, forwards and (transposed, made once) backwards."""
+    """Constant sparse matrix for products with a dense one, forwards and (transposed, made once) backwards.
+
+    Rows of one task use few of a bag-of-words graph's columns: only those are multiplied, in dense form if they
+    are dense enough among themselves.
+    """
 
     def __init__(self, matrix: sp.csr_array, device: torch.device) -> None:
         self.matrix, self.device = matrix, device
 
     @cached_property
+    def columns(self) -> Tensor | None:
+        """Columns in use, if they are less than half of all."""
+        used = used_columns(self.matrix)
+        return torch.from_numpy(used).to(self.device) if 2 * len(used) < self.matrix.shape[1] else None
+
+    @cached_property
+    def _narrow(self) -> sp.csr_array:
+        return self.matrix if self.columns is None else self.matrix[:, self.columns.cpu().numpy()]
+
+    @cached_property
+    def _is_dense(self) -> bool:
+        return self.columns is not None and not is_sparse_enough(self._narrow)
+
+    @cached_property
     def forwards(self) -> Tensor:
-        return torch_csr(self.matrix, self.device)
+        if self._is_dense:
+            return torch.from_numpy(self._narrow.toarray()).to(self.device)
+        return torch_csr(self._narrow, self.device)
 
     @cached_property
     def backwards(self) -> Tensor:
-        return torch_csr(sp.csr_array(self.matrix.T), self.device)
+        return self.forwards.T if self._is_dense else torch_csr(sp.csr_array(self._narrow.T), self.device)
 
     def times(self, dense: Tensor) -> Tensor:
+        """matrix @ dense, differentiable in ``dense``."""
         product: Tensor = _SparseTimesDense.apply(self, dense)
         return product
 
@@ -37,11 +58,15 @@ class _SparseTimesDense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
         ctx.matrix = matrix
-        return matrix.forwards @ dense
+        return matrix.forwards @ (dense if matrix.columns is None else dense[matrix.columns])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.matrix.backwards @ gradients[0].contiguous()
+        product = ctx.matrix.backwards @ gradients[0].contiguous()
+        if ctx.matrix.columns is None:
+            return None, product
+        whole = product.new_zeros(ctx.matrix.matrix.shape[1], product.shape[1])
+        return None, whole.index_copy_(0, ctx.matrix.columns, product)
 
 
 class Rows:

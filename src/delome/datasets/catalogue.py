@@ -43,7 +43,7 @@ def load_graph(name: str, **options: Any) -> Graph:
     """Graph by catalogue name, e.g. ``"digits"``, ``"file:my.npz"``, ``"synthetic:nodes=10000,classes=8"``.
 
     >>> load_graph("synthetic", nodes=1000, classes=4)
-    Graph(nodes=1000, edges=9538, features=32, classes=4)
+    Graph(nodes=1000, edges=9850, features=32, classes=4)
     """
     dataset, written = parse_name(name)
     return dataset.load(**(written | _checked_options(name, dataset, options)))

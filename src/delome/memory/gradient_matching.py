@@ -19,8 +19,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
-from delome.memory.initial import Initial, dense_rows, initial_rows, used_columns
+from delome.memory.initial import Initial, dense_rows, initial_rows
 from delome.randomness import uniform
+from delome.sparse import used_columns
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -134,7 +135,8 @@ class GradientMatching:
                 wanted = class_gradients(shown, first, second, targets, self.loss)
             reached = class_gradients(memory, first, second, targets, self.loss)
             distance = (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
-            (memory.rows.grad,) = torch.autograd.grad(distance, memory.rows)
+            optimizer.zero_grad()
+            distance.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
             optimizer.step()
             step()
         return [rows[:size].cpu() for rows, size in zip(memory.rows.detach(), sizes.tolist(), strict=True)]

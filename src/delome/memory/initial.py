@@ -12,17 +12,6 @@ from delome.stream import Observation
 Initial = Literal["raw", "propagated", "noise"]
 
 
-def used_columns(*matrices: Features) -> np.ndarray:
-    """Feature columns that any row has: the others carry nothing to learn and stay zero."""
-    used = np.zeros(matrices[0].shape[1], dtype=bool)
-    for matrix in matrices:
-        if isinstance(matrix, np.ndarray):
-            used |= matrix.any(axis=0)
-        else:
-            used[matrix.indices] = True
-    return np.flatnonzero(used)
-
-
 def dense_rows(features: Features, nodes: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Chosen rows and columns as a dense float32 array."""
     return to_dense(features[nodes][:, columns])

@@ -14,7 +14,7 @@ class FineTune(GradientLearner):
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
-    >>> learner = FineTune(epochs=20)
+    >>> learner = FineTune(epochs=50)
     >>> for task in stream:
     ...     learner.observe(task)
     >>> [round(accuracy) for accuracy in learner.evaluate(stream)]

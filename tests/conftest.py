@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import settings
+
+from delome import Graph, TaskStream, load_graph
+
+with warnings.catch_warnings():
+    # torch_geometric calls the deprecated torch.jit.script when it is first imported, and warnings are errors here
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import torch_geometric  # noqa: F401
+
+settings.register_profile("delome", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("delome")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    folder = Path(__file__).parents[1] / "../shared/data"
+    if not folder.is_dir():
+        pytest.skip("the real graphs are not there: expected ../shared/data beside the repository")
+    return folder
+
+
+@pytest.fixture
+def write_npz(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a valid graph file: 24 nodes, 4 classes of 6, 48 directed edges, 5 sparse features.
+
+    Arrays given by name replace those of the file; ``None`` leaves one out.
+    """
+
+    def write(name: str = "graph.npz", **changes: np.ndarray | None) -> Path:
+        rng = np.random.default_rng(0)
+        step = np.arange(24)
+        adjacency = sp.csr_array((np.ones(48), (np.tile(step, 2), np.r_[(step + 1) % 24, (step + 5) % 24])), (24, 24))
+        features = sp.csr_array(rng.integers(0, 3, size=(24, 5)).astype(np.float32))
+        arrays = {f"adj_{part}": getattr(adjacency, part) for part in ("data", "indices", "indptr", "shape")}
+        arrays |= {f"attr_{part}": getattr(features, part) for part in ("data", "indices", "indptr", "shape")}
+        arrays |= {"labels": np.repeat(np.arange(4), 6)} | changes
+        file = tmp_path / name
+        np.savez(file, **{key: array for key, array in arrays.items() if array is not None})
+        return file
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def toy_graph() -> Graph:
+    """Six separable classes of 40 nodes, 16 features."""
+    return load_graph("synthetic", nodes=240, classes=6, features=16, degree=6, noise=0.5)
+
+
+@pytest.fixture
+def toy_stream(toy_graph: Graph) -> TaskStream:
+    """Three tasks of two classes."""
+    return TaskStream(toy_graph)
+
+
+@pytest.fixture(scope="session")
+def sparse_graph() -> Graph:
+    """Four classes of 30 nodes with bag-of-words features: words of the class's own and one common word."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 30)
+    words = np.where(rng.random((120, 8)) < 0.9, 20 * labels[:, None] + rng.integers(15, size=(120, 8)), 80)
+    features = sp.csr_array(
+        (np.ones(words.size, np.float32), (np.repeat(np.arange(120), 8), words.ravel())), (120, 300)
+    )
+    same = 30 * labels[:, None] + rng.integers(30, size=(120, 2))
+    return Graph(np.stack([np.repeat(np.arange(120), 2), same.ravel()]), features, labels, undirected=True)
+
+
+@pytest.fixture
+def sparse_stream(sparse_graph: Graph) -> TaskStream:
+    """Two tasks of two classes with sparse features."""
+    return TaskStream(sparse_graph)

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import torch
+
+from delome import FineTune, Graph, TaskStream
+
+
+def observe_all(learner, stream):
+    for task in stream:
+        learner.observe(task)
+    return learner
+
+
+def test_old_tasks_are_forgotten_in_cil(toy_stream):
+    learner = observe_all(FineTune(epochs=60), toy_stream)
+    *old, new = learner.evaluate(toy_stream)
+    assert max(old) < 5
+    assert new > 95
+
+
+def test_columns_outside_the_slice_do_not_matter(toy_stream):
+    learner = FineTune(epochs=5)
+    learner.observe(toy_stream[0])
+    before = learner.predict(toy_stream[0].graph)
+    with torch.no_grad():
+        learner.network.second[:, 2:] = 1e6
+    assert (learner.predict(toy_stream[0].graph) == before).all()
+
+
+def test_in_til_infinite_columns_of_other_tasks_do_not_matter(toy_stream):
+    learner = observe_all(FineTune(epochs=30, setting="til"), toy_stream)
+    before = learner.evaluate([toy_stream[1]])
+    with torch.no_grad():
+        learner.network.second[:, [0, 1, 4, 5]] = torch.inf
+    assert learner.evaluate([toy_stream[1]]) == before
+
+
+def test_rows_of_an_old_task_decay_in_til(toy_stream):
+    learner = FineTune(epochs=200, setting="til")
+    learner.observe(toy_stream[0])
+    before = learner.network.second[:, :2].norm().item()
+    learner.observe(toy_stream[1])
+    learner.observe(toy_stream[2])
+    assert learner.network.second[:, :2].norm().item() < 0.9 * before
+
+
+def test_model_and_optimiser_are_carried_over(toy_stream):
+    learner = FineTune(epochs=3)
+    learner.observe(toy_stream[0])
+    network, optimizer = learner.model, learner.optimizer
+    learner.observe(toy_stream[1])
+    assert learner.model is network
+    assert learner.optimizer is optimizer
+    assert optimizer.state[network.first]["step"].item() == 6
+
+
+def test_node_ids_do_not_matter(toy_stream):
+    learner = FineTune(epochs=20)
+    learner.observe(toy_stream[0])
+    graph = toy_stream[0].graph
+    order = np.random.default_rng(0).permutation(graph.num_nodes)
+    assert (learner.predict(graph.subgraph(order)) == learner.predict(graph)[order]).all()
+
+
+def test_training_by_hand_gives_the_same_weights(toy_stream):
+    task = toy_stream[0]
+    learner = FineTune(epochs=4, hidden=8)
+    learner.reset(task.graph.num_features, toy_stream.num_classes)
+    first, second = (weight.detach().clone().requires_grad_() for weight in learner.network.parameters())
+    rows = torch.from_numpy(task.graph.propagate(2)[task.train])
+    labels = torch.from_numpy(task.graph.labels[task.train])
+    optimizer = torch.optim.Adam([first, second], lr=0.005, weight_decay=5e-4)
+    for _ in range(4):
+        optimizer.zero_grad()
+        logits = ((rows @ first).relu() @ second)[:, :2]
+        weight = 1 / torch.bincount(labels).float()
+        torch.nn.functional.cross_entropy(logits, labels, weight=weight).backward()
+        optimizer.step()
+    learner.model = None
+    learner.observe(task)
+    torch.testing.assert_close(learner.network.first.detach(), first.detach(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(learner.network.second.detach(), second.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_a_graph_of_another_width_is_refused(toy_stream):
+    learner = FineTune(epochs=1)
+    learner.observe(toy_stream[0])
+    other = Graph([[0], [1]], np.ones((3, 2)), [0, 0, 1])
+    with pytest.raises(Exception, match="trained on 16 features, but the graph has 2"):
+        learner.predict(other)
+
+
+def test_inter_task_edges_leave_only_the_current_training_nodes_in_the_loss(toy_graph):
+    stream = TaskStream(toy_graph, inter_task_edges=True)
+    learner = observe_all(FineTune(epochs=60), stream)
+    accuracies = learner.evaluate(stream.seen(stream[2]))
+    assert accuracies[2] > 95
+    assert max(accuracies[:2]) < 5
