@@ -12,7 +12,7 @@ for task in stream:
 from delome.datasets import load_graph
 from delome.errors import DelomeError
 from delome.graph import Graph
-from delome.methods import DeLoMe, FineTune, Joint, Learner
+from delome.methods import Analytic, DeLoMe, FineTune, Joint, Learner
 from delome.metrics import AccuracyMatrix
 from delome.stream import Task, TaskStream
 
@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AccuracyMatrix",
+    "Analytic",
     "DeLoMe",
     "DelomeError",
     "FineTune",

@@ -40,11 +40,22 @@ def used_columns(*matrices: Features) -> np.ndarray:
     return np.flatnonzero(used)
 
 
+def widen(rows: np.ndarray, columns: np.ndarray, width: int) -> sp.csr_array:
+    """Dense rows of some columns as sparse rows of all ``width`` columns."""
+    count, used = rows.shape
+    indptr = np.arange(0, count * used + 1, used, dtype=np.int32) if used else np.zeros(count + 1, dtype=np.int32)
+    return sp.csr_array((rows.ravel(), np.tile(columns.astype(np.int32), count), indptr), shape=(count, width))
+
+
+def compact(matrix: sp.csr_array) -> Features:
+    """The same values, dense if that is the faster form."""
+    return sp.csr_array(matrix) if is_sparse_enough(matrix) else matrix.toarray()
+
+
 def times(operator: sp.csr_array, features: Features) -> Features:
     """operator @ features; sparse features give a sparse result while that is the faster form."""
     if sp.issparse(features):
-        product = sp.csr_array(operator @ features)
-        return product if is_sparse_enough(product) else product.toarray()
+        return compact(operator @ features)
     result: np.ndarray = (torch_csr(operator) @ torch.from_numpy(np.ascontiguousarray(features))).numpy()
     return result
 

@@ -319,7 +319,7 @@ def test_a_malicious_pickle_is_refused_and_does_nothing(hidden_in_data: bool, tm
     data = small_data()
     data.extra = trap
     file = saved(tmp_path, data if hidden_in_data else trap)
-    with pytest.raises(DatasetError, match="is not a PyG Data saved with torch.save") as error:
+    with pytest.raises(DatasetError, match=r"is not a PyG Data saved with torch\.save") as error:
         files.load(str(file))
     assert not (tmp_path / "sprung").exists()
     assert "\n" not in str(error.value) and "\x1b" not in str(error.value)
@@ -335,5 +335,5 @@ def test_a_truncated_pt_is_refused(share: float, tmp_path: Path) -> None:
     file = saved(tmp_path, small_data())
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(DatasetError, match="is not a PyG Data saved with torch.save"):
+    with pytest.raises(DatasetError, match=r"is not a PyG Data saved with torch\.save"):
         files.load(str(file))

@@ -1,26 +1,39 @@
 import numpy as np
+import pytest
 
-from delome.memory.initial import initial_rows
-from delome.sparse import used_columns
-
-
-def test_noise_has_the_moments_of_the_class(toy_stream):
-    observation = toy_stream[0].observation()
-    nodes = observation.train[observation.labels == 0]
-    real = observation.graph.propagate(2)[nodes]
-    columns = used_columns(observation.graph.features)
-    many = np.concatenate(
-        [initial_rows("noise", observation, nodes, columns, 1000, 2, np.random.default_rng(r)) for r in range(60)]
-    )
-    error = real.std(axis=0) / np.sqrt(len(many))
-    assert (np.abs(many.mean(axis=0) - real.mean(axis=0)) < 5 * error).all()
-    np.testing.assert_allclose(many.std(axis=0), real.std(axis=0), rtol=0.1)
+from delome.memory.initial import initial_weights
+from delome.sparse import to_dense
 
 
-def test_rows_of_nodes_come_without_replacement(toy_stream):
-    observation = toy_stream[0].observation()
-    nodes = observation.train[observation.labels == 1]
-    columns = used_columns(observation.graph.features)
-    for kind, features in (("raw", observation.graph.features), ("propagated", observation.graph.propagate(2))):
-        rows = initial_rows(kind, observation, nodes, columns, 10_000, 2, np.random.default_rng(0))
-        np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(features[nodes], axis=0))
+def weights(kind: str, rows: int, budget: int, seed: int = 0) -> np.ndarray:
+    return to_dense(initial_weights(kind, rows, budget, np.random.default_rng(seed)))
+
+
+def test_noise_has_the_mean_and_covariance_of_the_rows():
+    real = np.random.default_rng(1).standard_normal((12, 3)) * [1, 2, 5] + [3, 0, -1]
+    noise = np.concatenate([weights("noise", 12, 12, seed) @ real for seed in range(4000)])
+    np.testing.assert_allclose(noise.mean(axis=0), real.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(np.cov(noise.T, bias=True), np.cov(real.T, bias=True), rtol=0.05, atol=0.2)
+
+
+@pytest.mark.parametrize("kind", ["raw", "propagated"])
+def test_nodes_are_distinct_single_rows(kind):
+    chosen = weights(kind, 9, 4)
+    assert chosen.shape == (4, 9)
+    assert (np.sort(chosen, axis=1)[:, -1] == 1).all()
+    assert (chosen.sum(axis=1) == 1).all()
+    assert (chosen.sum(axis=0) <= 1).all()
+
+
+def test_mixtures_average_distinct_rows_and_are_nobodys_row():
+    mixed = weights("mixture", 30, 20)
+    assert ((mixed > 0).sum(axis=1) == 5).all()
+    np.testing.assert_allclose(mixed.sum(axis=1), 1, atol=1e-6)
+    assert mixed.max() < 1
+    assert ((mixed > 0).sum(axis=0) >= 1).all()
+
+
+@pytest.mark.parametrize("kind", ["raw", "propagated", "noise", "mixture"])
+@pytest.mark.parametrize(("rows", "budget", "expected"), [(1, 5, 1), (3, 5, 3), (50, 5, 5)])
+def test_there_are_never_more_rows_than_the_class_has(kind, rows, budget, expected):
+    assert weights(kind, rows, budget).shape == (expected, rows)

@@ -53,6 +53,14 @@ class SparseMatrix:
         product: Tensor = _SparseTimesDense.apply(self, dense)
         return product
 
+    def transposed_times(self, dense: Tensor) -> Tensor:
+        """matrixᵀ @ dense, not differentiable."""
+        product = self.backwards @ dense
+        if self.columns is None:
+            return product
+        whole = product.new_zeros(self.matrix.shape[1], product.shape[1])
+        return whole.index_copy_(0, self.columns, product)
+
 
 class _SparseTimesDense(torch.autograd.Function):
     @staticmethod
@@ -62,11 +70,7 @@ class _SparseTimesDense(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        product = ctx.matrix.backwards @ gradients[0].contiguous()
-        if ctx.matrix.columns is None:
-            return None, product
-        whole = product.new_zeros(ctx.matrix.matrix.shape[1], product.shape[1])
-        return None, whole.index_copy_(0, ctx.matrix.columns, product)
+        return None, ctx.matrix.transposed_times(gradients[0].contiguous())
 
 
 class Rows:

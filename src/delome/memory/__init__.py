@@ -2,5 +2,6 @@
 
 from delome.memory.bank import Memory, MemoryBank, MemoryBuilder
 from delome.memory.gradient_matching import GradientMatching
+from delome.memory.kernel_matching import KernelMatching
 
-__all__ = ["GradientMatching", "Memory", "MemoryBank", "MemoryBuilder"]
+__all__ = ["GradientMatching", "KernelMatching", "Memory", "MemoryBank", "MemoryBuilder"]

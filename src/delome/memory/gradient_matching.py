@@ -19,9 +19,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
-from delome.memory.initial import Initial, dense_rows, initial_rows
+from delome.memory.initial import Initial, initial_weights
+from delome.memory.kernel import Kernel
+from delome.memory.kernel_matching import relative_loss
 from delome.randomness import uniform
-from delome.sparse import used_columns
+from delome.sparse import compact, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -89,15 +91,16 @@ class GradientMatching:
         self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
     ) -> Memory:
         propagated = observation.graph.propagate(self.hops)
+        begin_from = observation.graph.features if self.initial == "raw" else propagated
         fan_in = propagated.shape[1]
         used = used_columns(observation.graph.features, propagated)
         classes = list(observation.classes)
-        train = [observation.train[observation.labels == column] for column in classes]
-        real = [torch.from_numpy(dense_rows(propagated, nodes, used)) for nodes in train]
-        start = [
-            torch.from_numpy(initial_rows(self.initial, observation, nodes, used, self.budget, self.hops, rng))
-            for nodes in train
-        ]
+        real, start = [], []
+        for column in classes:
+            nodes = observation.train[observation.labels == column]
+            weights = initial_weights(self.initial, len(nodes), self.budget, rng)
+            real.append(torch.from_numpy(to_dense(propagated[nodes][:, used])))
+            start.append(torch.from_numpy(weights @ to_dense(begin_from[nodes][:, used])))
         competing = classes if columns.setting == "til" else list(range(columns.seen))
         targets = torch.tensor([competing.index(column) for column in classes], device=self.device)
 
@@ -108,10 +111,11 @@ class GradientMatching:
 
         with tracker.phase("memory", self.networks) as step:
             learned = self.match(real, start, targets, draw_network, rng, step)
-        sizes = [len(rows) for rows in start]
-        features = np.zeros((sum(sizes), fan_in), dtype=np.float32)
-        features[:, used] = torch.cat(learned).numpy()
-        return Memory.of_rows(observation.index, features, np.repeat(classes, sizes))
+        kernel = Kernel.ntk(fan_in, self.hidden)
+        losses = [relative_loss(kernel, a.numpy(), b.numpy(), rng) for a, b in zip(real, learned, strict=True)]
+        labels = np.repeat(classes, [len(rows) for rows in learned])
+        features = compact(widen(torch.cat(learned).numpy(), used, fan_in))
+        return Memory.of_rows(observation.index, features, labels, {"relative_loss": losses})
 
     def match(
         self,

@@ -1,42 +1,39 @@
-"""Where learned memory rows start from."""
+"""Where learned memory rows start from: combinations of the real rows of their class."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 
-from delome.sparse import Features, to_dense
-from delome.stream import Observation
+Initial = Literal["raw", "propagated", "noise", "mixture"]
 
-Initial = Literal["raw", "propagated", "noise"]
-
-
-def dense_rows(features: Features, nodes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Chosen rows and columns as a dense float32 array."""
-    return to_dense(features[nodes][:, columns])
+MIXED_ROWS = 5
+"""Real rows that a mixture averages."""
 
 
-def initial_rows(
-    kind: Initial,
-    observation: Observation,
-    nodes: np.ndarray,
-    columns: np.ndarray,
-    budget: int,
-    hops: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """``min(budget, len(nodes))`` rows for one class.
+def initial_weights(kind: Initial, rows: int, budget: int, rng: np.random.Generator) -> sp.csr_array | np.ndarray:
+    """Weights of ``min(budget, rows)`` combinations of ``rows`` real rows.
 
-    ``raw`` and ``propagated``: features, or propagated features, of random training nodes, without replacement.
-    ``noise``: Gaussian with the mean and spread of the class's propagated rows; no row is any node's.
+    ``raw`` and ``propagated``: distinct single rows (of raw or propagated features).
+    ``mixture``: averages of a few random rows with random weights.
+    ``noise``: Gaussian with the mean and covariance of the rows. Neither of the last two is anybody's row.
     """
-    count = min(budget, len(nodes))
+    count = min(budget, rows)
     if kind == "noise":
-        real = dense_rows(observation.graph.propagate(hops), nodes, columns)
-        draws = rng.standard_normal((count, len(columns)), dtype=np.float32)
-        noisy: np.ndarray = real.mean(axis=0) + draws * real.std(axis=0)
-        return noisy
-    chosen = nodes[np.sort(rng.choice(len(nodes), count, replace=False))]
-    features = observation.graph.features if kind == "raw" else observation.graph.propagate(hops)
-    return dense_rows(features, chosen, columns)
+        draws = rng.standard_normal((count, rows), dtype=np.float32)
+        draws -= draws.mean(axis=1, keepdims=True)
+        noise: np.ndarray = draws / np.float32(np.sqrt(rows)) + np.float32(1 / rows)
+        return noise
+    if kind == "mixture":
+        mixed = min(MIXED_ROWS, rows)
+        # one random shift of one random order: distinct rows within a mixture, all rows used evenly
+        order = rng.permutation(rows)
+        chosen = order[(np.arange(count)[:, None] * mixed + np.arange(mixed)) % rows]
+        shares = rng.dirichlet(np.ones(mixed), size=count).astype(np.float32)
+    else:
+        chosen = np.sort(rng.choice(rows, count, replace=False))[:, None]
+        shares = np.ones((count, 1), dtype=np.float32)
+    indptr = np.arange(0, chosen.size + 1, chosen.shape[1])
+    return sp.csr_array((shares.ravel(), chosen.ravel(), indptr), shape=(count, rows))

@@ -1,6 +1,7 @@
 """Every method by name."""
 
 from delome.errors import ParameterError, unknown
+from delome.methods.analytic import Analytic
 from delome.methods.delome import DeLoMe
 from delome.methods.finetune import FineTune
 from delome.methods.gradient import GradientLearner
@@ -8,7 +9,7 @@ from delome.methods.joint import Joint
 from delome.methods.learner import Learner
 from delome.methods.replay import Replay
 
-METHODS: dict[str, type[Learner]] = {"finetune": FineTune, "joint": Joint, "delome": DeLoMe}
+METHODS: dict[str, type[Learner]] = {"finetune": FineTune, "joint": Joint, "delome": DeLoMe, "analytic": Analytic}
 
 
 def method(name: str) -> type[Learner]:
@@ -18,4 +19,4 @@ def method(name: str) -> type[Learner]:
     return METHODS[name]
 
 
-__all__ = ["METHODS", "DeLoMe", "FineTune", "GradientLearner", "Joint", "Learner", "Replay", "method"]
+__all__ = ["METHODS", "Analytic", "DeLoMe", "FineTune", "GradientLearner", "Joint", "Learner", "Replay", "method"]

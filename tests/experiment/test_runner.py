@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+
+from delome import AccuracyMatrix, FineTune
+from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, run
+from delome.tracking import Tracker
+
+ISSUE_KEYS = {
+    "dataset", "method", "setting", "backbone", "budget", "seeds", "aa", "aa_std", "af", "af_std", "matrices", "curve",
+    "seconds", "memory", "protocol", "versions",
+}  # fmt: skip
+
+
+def small_config(**options: object) -> RunConfig:
+    return RunConfig.resolve("synthetic:nodes=140,classes=7,noise=4", "finetune", epochs=2, **options)
+
+
+@pytest.fixture(scope="module")
+def result() -> RunResult:
+    config = small_config(seeds=3, seed=4)
+    return run(config, config.stream())
+
+
+def test_every_seed_is_evaluated_on_all_seen_tasks_after_every_task(result: RunResult) -> None:
+    assert [seed.seed for seed in result.seeds] == [4, 5, 6]
+    for seed in result.seeds:
+        assert [len(row) for row in seed.matrix.rows] == [1, 2, 3]
+        assert [len(row) for row in seed.micro.rows] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("inter_task_edges", [False, True])
+def test_the_matrices_are_those_of_the_loop_a_person_writes(inter_task_edges: bool) -> None:
+    config = small_config(inter_task_edges=inter_task_edges)
+    found = run(config, config.stream()).seeds[0]
+    stream, learner = config.stream(), FineTune(epochs=2)
+    for row, micro_row, task in zip(found.matrix.rows, found.micro.rows, stream, strict=True):
+        learner.observe(task)
+        assert row == learner.evaluate(stream.seen(task))
+        assert micro_row == [score.micro for score in learner.score(stream.seen(task))]
+
+
+def test_the_same_configuration_gives_the_same_numbers(result: RunResult) -> None:
+    again = run(result.config, result.config.stream())
+    assert again.as_dict()["matrices"] == result.as_dict()["matrices"]
+
+
+def test_a_seed_does_not_depend_on_the_seeds_before_it(result: RunResult) -> None:
+    config = small_config(seed=6)
+    assert run(config, config.stream()).seeds[0].matrix == result.seeds[2].matrix
+
+
+def test_seeds_differ(result: RunResult) -> None:
+    assert result.seeds[0].matrix != result.seeds[1].matrix
+
+
+def test_average_and_spread_are_taken_over_seeds(result: RunResult) -> None:
+    for (average, spread), values in (
+        (result.aa, [seed.matrix.aa for seed in result.seeds]),
+        (result.af, [seed.matrix.af for seed in result.seeds]),
+    ):
+        assert average == pytest.approx(mean(values), abs=1e-9)
+        assert spread == pytest.approx(stdev(values), abs=1e-9)
+    assert result.curve == pytest.approx(
+        [mean(values) for values in zip(*(seed.matrix.curve for seed in result.seeds), strict=True)], abs=1e-9
+    )
+
+
+def test_mean_spread_and_curve_of_hand_computed_matrices() -> None:
+    matrices = [AccuracyMatrix([[90.0], [80.0, 70.0]]), AccuracyMatrix([[70.0], [80.0, 90.0]])]
+    result = RunResult(small_config(seeds=2), [SeedResult(seed, matrix) for seed, matrix in enumerate(matrices)], {})
+    assert result.aa == pytest.approx((80, 50**0.5), abs=1e-9)
+    assert result.af == pytest.approx((0, 200**0.5), abs=1e-9)
+    assert result.curve == pytest.approx([80, 80], abs=1e-9)
+
+
+def test_one_seed_has_no_spread() -> None:
+    matrix = AccuracyMatrix([[90.0], [80.0, 70.0]])
+    result = RunResult(small_config(), [SeedResult(0, matrix)], {})
+    assert (result.aa, result.af) == ((75.0, 0.0), (-10.0, 0.0))
+
+
+def test_a_stream_of_one_task_has_no_forgetting() -> None:
+    config = small_config(classes_per_task=7)
+    document = run(config, config.stream()).as_dict()
+    assert document["af"] is None and document["af_std"] is None
+    assert len(document["curve"]) == 1
+
+
+def test_the_document_has_the_promised_keys_and_is_json(result: RunResult) -> None:
+    document = result.as_dict()
+    assert document.keys() >= ISSUE_KEYS
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_the_document_says_the_protocol_beside_the_numbers(result: RunResult) -> None:
+    document = result.as_dict()
+    assert document["dataset"] == "synthetic:nodes=140,classes=7,noise=4"
+    assert (document["method"], document["setting"], document["backbone"]) == ("finetune", "cil", "sgc")
+    assert document["budget"] is None
+    assert document["seeds"] == [4, 5, 6]
+    assert document["protocol"]["accuracy"] == "class-balanced"
+    assert document["protocol"]["dropped_classes"] == {"6": "left over after the last full task"}
+    assert document["matrices"] == [seed.matrix.rows for seed in result.seeds]
+
+
+def test_seconds_of_all_phases_are_counted(result: RunResult) -> None:
+    assert {"prepare", "train", "evaluate"} <= result.seconds.keys()
+    assert all(seconds > 0 for seconds in result.seconds.values())
+    assert result.seconds["train"] == pytest.approx(sum(seed.seconds["train"] for seed in result.seeds))
+
+
+def test_a_replay_method_reports_what_it_keeps() -> None:
+    config = RunConfig.resolve(
+        "synthetic:nodes=80,classes=4", "delome", budget=3, epochs=2, assignments=["networks=2", "hidden=8"]
+    )
+    memory = run(config, config.stream()).as_dict()["memory"]
+    assert memory["rows"] == 3 * 4
+    assert memory["floats"] == 3 * 4 * 32
+    assert memory["bytes"] >= 4 * memory["floats"]
+
+
+def test_each_task_gets_a_tracker_of_its_own() -> None:
+    asked = []
+
+    def make_tracker(seed: SeedResult, task: int, tasks: int) -> Tracker:
+        asked.append((seed.seed, task, tasks))
+        return Tracker()
+
+    config = small_config(seeds=2)
+    run(config, config.stream(), make_tracker=make_tracker)
+    assert asked == [(seed, task, 3) for seed in (0, 1) for task in (0, 1, 2)]
+
+
+def test_the_folder_gets_the_matrix_and_the_result_of_every_seed(tmp_path: Path) -> None:
+    config = small_config(seeds=2)
+    result = run(config, config.stream(), RunFolder(tmp_path))
+    for seed in result.seeds:
+        with (tmp_path / f"seed-{seed.seed}" / "matrix.csv").open(newline="") as file:
+            header, *rows = csv.reader(file)
+        assert header == ["after_task", "task_0", "task_1", "task_2"]
+        assert [row[0] for row in rows] == ["0", "1", "2"]
+        for row, expected in zip(rows, seed.matrix.rows, strict=True):
+            written = [cell for cell in row[1:] if cell]
+            assert [float(cell) for cell in written] == pytest.approx(expected, abs=5e-5)
+            assert len(row) == 4
+        written = json.loads((tmp_path / f"seed-{seed.seed}" / "result.json").read_text())
+        assert written == json.loads(json.dumps(seed.as_dict()))
+        assert written["matrix"] == seed.matrix.rows

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from delome import AccuracyMatrix
+from delome.experiment import RunConfig, RunResult, SeedResult
+from delome.report.tables import MOST_COLUMNS, accuracy_table, phase_table, summary_lines
+from delome.state import Storage
+
+HAND_COMPUTED = [[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]]
+
+
+def printed(content: RenderableType) -> str:
+    console = Console(file=io.StringIO(), width=300, color_system=None)
+    console.print(content)
+    return console.file.getvalue()
+
+
+def cells(text: str) -> list[list[str]]:
+    """Cells of the body of a printed table."""
+    return [[cell.strip() for cell in line.strip("│\n").split("│")] for line in text.splitlines() if line[:1] == "│"]
+
+
+def result_of(*matrices: list[list[float]], dropped: dict[int, str] | None = None, **options: object) -> RunResult:
+    config = RunConfig.resolve(seeds=len(matrices), **options)
+    seeds = [
+        SeedResult(
+            seed,
+            AccuracyMatrix(rows),
+            AccuracyMatrix(rows),
+            seconds={"train": 1.25, "memory": 2.5},
+            storage=Storage(rows=1200, floats=76_800, bytes=326_400),
+        )
+        for seed, rows in enumerate(matrices)
+    ]
+    return RunResult(config, seeds, dropped or {})
+
+
+def plain(lines: list[str]) -> list[str]:
+    return [Text.from_markup(line).plain for line in lines]
+
+
+def test_the_table_shows_the_matrix_and_the_average_of_each_row() -> None:
+    text = printed(accuracy_table(result_of(HAND_COMPUTED).seeds[0]))
+    assert cells(text) == [
+        ["0", "90.0", "", "", "90.0"],
+        ["1", "80.0", "70.0", "", "75.0"],
+        ["2", "60.0", "65.0", "95.0", "73.3"],
+    ]
+    assert "seed 0" in text
+
+
+def test_a_wide_stream_shows_its_last_tasks() -> None:
+    tasks = MOST_COLUMNS + 4
+    matrix = AccuracyMatrix([[float(j) for j in range(t + 1)] for t in range(tasks)])
+    rows = cells(printed(accuracy_table(SeedResult(0, matrix))))
+    assert len(rows) == tasks
+    assert all(len(row) == MOST_COLUMNS + 2 for row in rows)
+    assert rows[-1][1:-1] == [f"{j:.1f}" for j in range(4, tasks)]
+    assert rows[0] == ["0", *[""] * MOST_COLUMNS, "0.0"]
+
+
+@pytest.mark.parametrize("value", [0.0, 25.0, 49.99, 50.0, 75.0, 100.0])
+def test_every_accuracy_has_a_colour(value: float) -> None:
+    console = Console(file=io.StringIO(), width=200, color_system="truecolor", force_terminal=True)
+    console.print(accuracy_table(SeedResult(0, AccuracyMatrix([[value]]))))
+    assert "\x1b[38;2;" in console.file.getvalue()
+
+
+def test_forgotten_tasks_are_redder_and_kept_tasks_greener() -> None:
+    cells_of_column = accuracy_table(SeedResult(0, AccuracyMatrix([[100.0], [0.0, 100.0]]))).columns[1]._cells
+    styles = [cell.style for cell in cells_of_column]
+    assert styles == ["rgb(0,200,0)", "rgb(255,0,0)"]
+
+
+def test_seconds_are_shown_by_phase_and_in_total() -> None:
+    text = printed(phase_table(result_of(HAND_COMPUTED, HAND_COMPUTED)))
+    assert cells(text) == [["5.0", "2.5", "7.5"]]
+    assert all(name in text for name in ("memory", "train", "total"))
+
+
+def test_the_summary_says_average_accuracy_and_forgetting_with_their_spread() -> None:
+    first = plain(summary_lines(result_of(HAND_COMPUTED, [[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]])))[0]
+    # AA 73.33 and 70; AF -17.5 and -32.5
+    assert first == "AA 71.67 ± 2.36   AF -25.00 ± 10.61"
+
+
+def test_the_summary_of_one_task_has_no_forgetting() -> None:
+    assert plain(summary_lines(result_of([[80.0]])))[0] == "AA 80.00 ± 0.00   AF undefined for a single task"
+
+
+def test_the_summary_names_everything_a_number_depends_on() -> None:
+    lines = plain(summary_lines(result_of(HAND_COMPUTED, setting="til", classes_per_task=3, inter_task_edges=True)))
+    assert lines[1] == "delome on digits, TIL, sgc backbone, budget 20, seeds [0]"
+    assert lines[2] == (
+        "class-balanced accuracy on test nodes, after each task; split 60/20/20 per class, "
+        "3 classes per task, with inter-task edges"
+    )
+    assert lines[3] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
+
+
+def test_a_method_without_budget_says_so() -> None:
+    assert "budget none" in plain(summary_lines(result_of(HAND_COMPUTED, method_name="finetune")))[1]
+
+
+def test_classes_left_out_are_reported_and_long_lists_are_cut() -> None:
+    few = plain(summary_lines(result_of(HAND_COMPUTED, dropped={7: "only 1 nodes"})))[-1]
+    assert few == "classes left out: 1: 7 (only 1 nodes)"
+    many = plain(summary_lines(result_of(HAND_COMPUTED, dropped=dict.fromkeys(range(9), "only 2 nodes"))))[-1]
+    assert many == "classes left out: 9: 0 (only 2 nodes), 1 (only 2 nodes), 2 (only 2 nodes)…"
+
+
+@pytest.mark.parametrize("dataset", ["file:graphs[old]/g.npz", "file:graphs[/old]/g.npz"])
+def test_brackets_in_a_path_are_shown_as_they_are(dataset: str) -> None:
+    assert f"delome on {dataset}, " in printed("\n".join(summary_lines(result_of(HAND_COMPUTED, dataset=dataset))))

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+import pytest
+
+import delome
+from delome.cli import main
+from delome.datasets import DATASETS
+from delome.methods import METHODS
+from delome.parameters import parameters_of
+
+QUICK = ("--method", "finetune", "--epochs", "2")
+SMALL = ("--dataset", "synthetic:nodes=120,classes=6", *QUICK)
+ISSUE_KEYS = {
+    "dataset", "method", "setting", "backbone", "budget", "seeds", "aa", "aa_std", "af", "af_std", "matrices", "curve",
+    "seconds", "memory", "protocol", "versions",
+}  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict:
+        """The JSON document that is all of stdout."""
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The empty folder in which commands run."""
+    place = tmp_path / "here"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs a command line in this process, in ``folder``."""
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["delome", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        out, err = capfd.readouterr()
+        return Outcome(leaving.value.code or 0, out, err)
+
+    return run
+
+
+def assert_refused(outcome: Outcome, folder: Path, sentence: str) -> None:
+    """Exit code 2, the sentence (a regular expression) as the one line on stderr, and nothing else anywhere."""
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert re.fullmatch(rf"delome: {sentence}\n", outcome.err), repr(outcome.err)
+    assert list(folder.iterdir()) == []
+
+
+def in_words(parameter: object) -> str | None:
+    """Names a parametrised test by its command line alone."""
+    return " ".join(parameter) if isinstance(parameter, tuple) else "refused"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--dataset", "digts"), r"unknown dataset 'digts': did you mean 'digits'\? \(known: .+\)"),
+        (("--dataset", "synthetic:node=5"), r"unknown option of dataset synthetic 'node': did you mean 'nodes'\? .+"),
+        (("--dataset", "synthetic:nodes=5"), r"synthetic dataset: nodes must be at least 3 for each class"),
+        (("--dataset", "synthetic:seed=-1"), r".*seed.*"),
+        (("--dataset", "digits:neighbours=0"), r".*neighbours.*"),
+        (("--dataset", "file:absent.npz"), r"there is no file 'absent.npz': check the path after 'file:'"),
+        (("--dataset", "file"), r"dataset 'file' needs an argument: write file:PATH"),
+        (("--method", "delom"), r"unknown method 'delom': did you mean 'delome'\? \(known: delome, finetune, joint\)"),
+        (("--method", "zzz"), r"unknown method 'zzz': \(known: delome, finetune, joint\)"),
+        (("--set", "tua=1"), r"unknown parameter of method delome 'tua': did you mean 'tau'\? \(known: .+\)"),
+        (("--set", "tau"), r"'tau' is not of the form name=value"),
+        (("--set", "tau=high"), r"tau must be a number, not 'high'"),
+        (("--budget", "0"), r"budget must be at least 1 row per class, not 0"),
+        (("--budget", "-3"), r"budget must be at least 1 row per class, not -3"),
+        (("--set", "budget=0"), r"budget must be at least 1, not 0"),
+        (
+            ("--classes-per-task", "11"),
+            r"cannot make a task of 11 classes: the graph has 10 classes with at least 3 nodes",
+        ),
+        (("--classes-per-task", "0"), r"classes_per_task must be at least 1, not 0"),
+        (("--setting", "tli"), r"unknown setting 'tli': did you mean 'til'\? \(known: cil, til\)"),
+        (("--backbone", "gccn"), r"unknown backbone 'gccn': did you mean 'gcn'\? \(known: gcn, sgc\)"),
+        (("--epochs", "0"), r"epochs must be at least 1, not 0"),
+        (("--seeds", "0"), r"seeds must be at least 1, not 0"),
+        (("--seed", "-1"), r"seed must be at least 0, not -1"),
+        (("--split-seed", "-1"), r"split_seed must be at least 0, not -1"),
+        (("--device", "abacus"), r"device 'abacus' cannot be used here: try auto or cpu"),
+    ],
+    ids=in_words,
+)
+def test_bad_input_is_one_sentence_and_nothing_half_written(
+    arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
+) -> None:
+    assert_refused(cli("run", *arguments, "--json"), folder, sentence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "--bugdet", "5"), r".*--bugdet.*--budget.*"),
+        (("run", "--epochs", "many"), r".*--epochs.*"),
+        (("rnu",), r".*rnu.*run.*"),
+    ],
+    ids=in_words,
+)
+def test_a_mistyped_command_line_is_one_sentence_too(
+    arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
+) -> None:
+    assert_refused(cli(*arguments), folder, sentence)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"labels": None}, r"'.+graph.npz' has no array 'labels': it must hold labels, adj_\* and attr_\* or features"),
+        (
+            {"features": np.full((24, 2), np.nan)},
+            r"'.+graph.npz' holds no usable graph: features contain 48 NaN or infinite values: .+",
+        ),
+        ({"labels": np.full(24, -1)}, r"'.+graph.npz' holds no usable graph: labels must not be negative, .+"),
+        ({"adj_indices": np.full(48, 99)}, r"'.+graph.npz' has a broken adj_\* matrix: indices must be < 24"),
+        ({"labels": np.zeros(24, dtype=int)}, r"cannot make a task of 2 classes: the graph has 1 classes .+"),
+    ],
+    ids=["no labels", "NaN features", "negative labels", "edge out of range", "one class"],
+)
+def test_a_bad_file_is_one_sentence_and_nothing_half_written(
+    changes: dict[str, np.ndarray | None], sentence: str, write_npz: Callable[..., Path], cli: Cli, folder: Path
+) -> None:
+    assert_refused(cli("run", "--dataset", f"file:{write_npz(**changes)}", *QUICK), folder, sentence)
+
+
+@pytest.mark.parametrize("name", ["broken.npz", "broken.pt"])
+def test_a_broken_file_is_one_sentence_and_nothing_half_written(name: str, cli: Cli, folder: Path) -> None:
+    file = folder.parent / name
+    file.write_bytes(b"this is no graph")
+    assert_refused(cli("run", "--dataset", f"file:{file}", *QUICK), folder, rf"'.+{name}' is not a .+")
+
+
+def test_an_output_folder_that_is_a_file_is_refused_and_left_as_it_is(cli: Cli, folder: Path) -> None:
+    taken = folder.parent / "taken"
+    taken.write_text("precious")
+    assert_refused(cli("run", *SMALL, "--out", str(taken)), folder, r"'.+taken' is a file: choose another folder .+")
+    assert taken.read_text() == "precious"
+
+
+def test_an_output_folder_of_another_run_is_refused_and_left_as_it_is(cli: Cli, folder: Path) -> None:
+    out = folder.parent / "out"
+    assert cli("run", *SMALL, "--out", str(out), "--json").code == 0
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out), "--json")
+    assert_refused(outcome, folder, r"'.+out' holds another run \(different: seeds\): choose another folder")
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+
+
+def test_json_on_stdout_is_exactly_one_document_with_the_promised_keys(cli: Cli) -> None:
+    outcome = cli("run", *QUICK, "--seeds", "2", "--json")
+    assert outcome.code == 0
+    assert outcome.out.count("\n") == 1
+    document = outcome.document
+    assert document.keys() >= ISSUE_KEYS
+    assert (document["dataset"], document["method"], document["setting"]) == ("digits", "finetune", "cil")
+    assert document["seeds"] == [0, 1]
+    assert [len(row) for row in document["matrices"][1]] == [1, 2, 3, 4, 5]
+    assert document["aa"] == pytest.approx(mean(mean(rows[-1]) for rows in document["matrices"]), abs=1e-9)
+    assert document["curve"][-1] == pytest.approx(document["aa"], abs=1e-9)
+    assert document["memory"] == {"rows": 0, "floats": 0, "bytes": 0}
+    assert document["versions"]["delome"] == delome.__version__
+
+
+def test_the_run_folder_holds_configuration_results_and_pictures(cli: Cli, folder: Path) -> None:
+    document = cli("run", *SMALL, "--seeds", "2", "--seed", "3", "--json").document
+    (run,) = (folder / "runs").iterdir()
+    assert run.name.startswith("synthetic-nodes=120-classes=6-finetune-cil-")
+    assert {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file()} == {
+        "config.json", "accuracy_matrix.png", "curve.png",
+        "seed-3/matrix.csv", "seed-3/result.json", "seed-4/matrix.csv", "seed-4/result.json",
+    }  # fmt: skip
+    assert json.loads((run / "config.json").read_text())["run"]["seeds"] == [3, 4]
+    results = [json.loads((run / f"seed-{seed}" / "result.json").read_text()) for seed in (3, 4)]
+    assert [result["matrix"] for result in results] == document["matrices"]
+
+
+def test_out_chooses_the_run_folder(cli: Cli, folder: Path) -> None:
+    cli("run", *SMALL, "--out", "deep/inside", "--json")
+    assert [place.name for place in folder.iterdir()] == ["deep"]
+    assert (folder / "deep" / "inside" / "config.json").is_file()
+
+
+def test_running_the_same_again_gives_the_same_numbers_in_the_same_folder(cli: Cli, folder: Path) -> None:
+    first, second = (cli("run", *SMALL, "--json").document for _ in range(2))
+    assert first["matrices"] == second["matrices"]
+    assert len(list((folder / "runs").iterdir())) == 1
+
+
+def test_options_reach_the_run(cli: Cli) -> None:
+    document = cli(
+        "run", *SMALL, "--setting", "til", "--backbone", "gcn", "--classes-per-task", "3", "--split-seed", "5",
+        "--inter-task-edges", "--device", "cpu", "--set", "hidden=16", "--set", "batch_size=none", "--json",
+    ).document  # fmt: skip
+    assert (document["setting"], document["backbone"]) == ("til", "gcn")
+    assert {"classes_per_task": 3, "split_seed": 5, "inter_task_edges": True}.items() <= document["protocol"].items()
+    assert {"hidden": 16, "batch_size": None, "epochs": 2, "device": "cpu"}.items() <= document["parameters"].items()
+    assert len(document["matrices"][0]) == 2
+
+
+def test_a_replay_method_keeps_budget_rows_for_every_class(cli: Cli) -> None:
+    quick = ("--epochs", "2", "--set", "networks=2", "--set", "hidden=8")
+    document = cli("run", "--dataset", "synthetic:nodes=120,classes=6", "--budget", "4", *quick, "--json").document
+    assert (document["method"], document["budget"]) == ("delome", 4)
+    assert document["memory"]["rows"] == 4 * 6
+
+
+def test_a_graph_of_ones_own_is_learned_from_a_file(cli: Cli, write_npz: Callable[..., Path]) -> None:
+    document = cli("run", "--dataset", f"file:{write_npz()}", *QUICK, "--json").document
+    assert [len(row) for row in document["matrices"][0]] == [1, 2]
+
+
+def test_without_json_a_person_sees_matrix_summary_and_folder(cli: Cli, folder: Path) -> None:
+    outcome = cli("run", *SMALL, "--seeds", "2")
+    assert outcome.code == 0
+    (run,) = (folder / "runs").iterdir()
+    result = json.loads((run / "seed-1" / "result.json").read_text())
+    for value in result["matrix"][-1]:
+        assert f" {value:.1f} " in outcome.out
+    assert re.search(r"AA \d+\.\d\d ± \d+\.\d\d   AF [+-]\d+\.\d\d ± \d+\.\d\d", outcome.out)
+    assert "finetune on synthetic:nodes=120,classes=6, CIL, sgc backbone, budget none, seeds [0, 1]" in outcome.out
+    assert "class-balanced accuracy on test nodes" in outcome.out
+    assert "kept for old tasks: 0 rows" in outcome.out
+    assert all(phase in outcome.out for phase in ("prepare", "train", "evaluate", "total"))
+    assert f"run folder: {run.relative_to(folder)} (accuracy_matrix.png, curve.png)" in outcome.out
+
+
+def test_a_run_folder_with_brackets_is_shown_by_its_name(cli: Cli, folder: Path) -> None:
+    outcome = cli("run", *SMALL, "--out", "run[first]")
+    assert (folder / "run[first]").is_dir()
+    assert "run folder: run[first] (" in outcome.out
+
+
+def test_classes_left_out_are_told(cli: Cli) -> None:
+    outcome = cli("run", "--dataset", "synthetic:nodes=100,classes=5", *QUICK)
+    assert "classes left out: 1: 4 (left over after the last full task)" in outcome.out
+
+
+def test_methods_are_listed_with_one_line_each(cli: Cli) -> None:
+    outcome = cli("methods")
+    assert outcome.code == 0 and outcome.err == ""
+    lines = outcome.out.splitlines()
+    for name, method in METHODS.items():
+        (line,) = [line for line in lines if re.search(rf"│ {name} +│", line)]
+        assert method.summary in line
+        assert ("│ yes" in line) == method.needs_past
+
+
+def test_datasets_are_listed_with_one_line_each(cli: Cli) -> None:
+    outcome = cli("datasets")
+    assert outcome.code == 0 and outcome.err == ""
+    for name, dataset in DATASETS.items():
+        (line,) = [line for line in outcome.out.splitlines() if re.search(rf"│ {name} +│", line)]
+        assert dataset.summary in line
+        assert f" {dataset.budget} " in line
+
+
+def test_listings_as_json_name_everything(cli: Cli) -> None:
+    assert cli("methods", "--json").document.keys() == METHODS.keys()
+    assert cli("datasets", "--json").document.keys() == DATASETS.keys()
+    assert cli("methods", "delome", "--json").document.keys() == parameters_of(METHODS["delome"]).keys()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_parameters_of_a_method_are_explained(method: str, cli: Cli) -> None:
+    outcome = cli("methods", method)
+    assert outcome.code == 0
+    for name, parameter in parameters_of(METHODS[method]).items():
+        (line,) = [line for line in outcome.out.splitlines() if re.search(rf"│ {name} +│", line)]
+        assert parameter.param.help in line
+
+
+def test_an_unknown_method_has_no_parameters(cli: Cli, folder: Path) -> None:
+    assert_refused(cli("methods", "jiont"), folder, r"unknown method 'jiont': did you mean 'joint'\? .+")
+
+
+def test_the_version_is_the_packages(cli: Cli) -> None:
+    assert cli("--version") == Outcome(0, f"{delome.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("methods", "--help"), ("datasets", "--help")])
+def test_help_explains_every_command(arguments: tuple[str, ...], cli: Cli) -> None:
+    outcome = cli(*arguments)
+    assert outcome.code == 0 and outcome.err == ""
+    assert "Usage: " in outcome.out
+
+
+def installed(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sysconfig.get_path("scripts")) / "delome"
+    return subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_installed_program_prints_one_document_and_leaves_a_run_folder(folder: Path) -> None:
+    finished = installed("run", *SMALL, "--json", folder=folder)
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(finished.stdout).keys() >= ISSUE_KEYS
+    assert len(list((folder / "runs").iterdir())) == 1
+    assert "Traceback" not in finished.stderr and "Warning" not in finished.stderr
+
+
+def test_the_installed_program_refuses_in_one_sentence(folder: Path) -> None:
+    finished = installed("run", "--dataset", "file:absent.npz", folder=folder)
+    assert_refused(
+        Outcome(finished.returncode, finished.stdout, finished.stderr), folder, r"there is no file 'absent.npz': .+"
+    )
