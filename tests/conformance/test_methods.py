@@ -12,7 +12,7 @@ from delome.errors import DelomeError, ParameterError
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 
-SMALL = {"epochs": 40, "networks": 20, "budget": 8, "hidden": 32}
+SMALL = {"epochs": 40, "networks": 20, "budget": 8, "hidden": 32, "features": 64}
 
 
 def variants():

@@ -64,8 +64,8 @@ def test_a_file_is_found_by_its_path(write_npz: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("digts", "unknown dataset 'digts': did you mean 'digits'? (known: digits, file, synthetic)"),
-        ("zzz:nodes=4", "unknown dataset 'zzz': (known: digits, file, synthetic)"),
+        ("digts", f"unknown dataset 'digts': did you mean 'digits'? (known: {', '.join(sorted(DATASETS))})"),
+        ("zzz:nodes=4", f"unknown dataset 'zzz': (known: {', '.join(sorted(DATASETS))})"),
         ("file", "dataset 'file' needs an argument: write file:PATH"),
         ("file:", "dataset 'file' needs an argument: write file:PATH"),
         ("digits:8", "'8' in dataset 'digits:8' is not of the form option=value"),

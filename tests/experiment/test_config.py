@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delome import DeLoMe, FineTune, Joint
+from delome.datasets import DATASETS
 from delome.errors import DelomeError, ParameterError
 from delome.experiment import RunConfig
 from delome.experiment.config import versions
+from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 
 SMALL = "synthetic:nodes=60,classes=6"
@@ -61,8 +63,14 @@ def test_seeds_count_up_from_the_first() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"dataset": "digts"}, "unknown dataset 'digts': did you mean 'digits'? (known: digits, file, synthetic)"),
-        ({"method_name": "delom"}, "unknown method 'delom': did you mean 'delome'? (known: delome, finetune, joint)"),
+        (
+            {"dataset": "digts"},
+            f"unknown dataset 'digts': did you mean 'digits'? (known: {', '.join(sorted(DATASETS))})",
+        ),
+        (
+            {"method_name": "delom"},
+            f"unknown method 'delom': did you mean 'delome'? (known: {', '.join(sorted(METHODS))})",
+        ),
         ({"budget": 0}, "budget must be at least 1 row per class, not 0"),
         ({"budget": 0, "method_name": "finetune"}, "budget must be at least 1 row per class, not 0"),
         ({"assignments": ["budget=0"]}, "budget must be at least 1, not 0"),

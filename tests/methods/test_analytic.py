@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+import torch
+
+from delome import Analytic, Graph, TaskStream
+from delome.methods.analytic import RidgeStatistics, automatic_features
+
+CPU = torch.device("cpu")
+
+
+class Double(Analytic):
+    """The learner in double precision, nothing rounded."""
+
+    dtype = torch.float64
+
+
+def observe_all(learner, stream):
+    for task in stream:
+        learner.observe(task)
+    return learner
+
+
+def joint_ridge(rows: torch.Tensor, labels: torch.Tensor, classes: int, ridge: float) -> torch.Tensor:
+    """Weighted ridge regression on one-hot targets, every class with total weight 1, solved in one go."""
+    targets = torch.nn.functional.one_hot(labels, classes).double()
+    weight = (1 / torch.bincount(labels, minlength=classes).double())[labels]
+    moment = rows.T @ (weight[:, None] * rows)
+    gamma = ridge * moment.trace() / len(rows)
+    return torch.linalg.solve(moment + gamma * torch.eye(len(moment)), rows.T @ (weight[:, None] * targets))
+
+
+@pytest.mark.parametrize("chunk", [3, 10_000])
+def test_weights_equal_joint_class_balanced_ridge(toy_stream, monkeypatch, chunk):
+    monkeypatch.setattr("delome.methods.analytic.CHUNK_ROWS", chunk)
+    learner = observe_all(Double(features=32), toy_stream)
+    rows, labels = [], []
+    for task in toy_stream:
+        rows += list(learner._random_features(task.graph.propagate(2), task.train))
+        labels.append(torch.from_numpy(task.graph.labels[task.train]))
+    expected = joint_ridge(torch.cat(rows), torch.cat(labels), 6, learner.ridge)
+    torch.testing.assert_close(learner.weights, expected, atol=1e-8, rtol=1e-8)
+
+
+def test_the_order_of_tasks_does_not_matter(toy_graph):
+    # without edges, so that the rows themselves are the same to the bit in both streams
+    graph = Graph([], toy_graph.features, toy_graph.labels)
+    order = [4, 5, 0, 1, 3, 2]
+    in_order = observe_all(Double(features=32), TaskStream(graph))
+    shuffled = observe_all(Double(features=32), TaskStream(graph, class_order=order))
+    torch.testing.assert_close(shuffled.weights, in_order.weights[:, order], atol=1e-8, rtol=1e-8)
+
+
+def test_random_features_have_the_stated_form(toy_stream):
+    learner = Double(features=32)
+    learner.observe(toy_stream[0])
+    graph = toy_stream[0].graph
+    (got,) = learner._random_features(graph.propagate(2), np.array([3, 4]))
+    projected = torch.from_numpy(graph.propagate(2)[[3, 4]]).double() @ learner.projection.double()
+    expected = (32**0.5 * projected / projected.norm(dim=1, keepdim=True)).relu()
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_statistics_of_two_classes_have_hand_computed_values():
+    statistics = RidgeStatistics(2, torch.float64, CPU)
+    statistics.add_class(iter([torch.tensor([[0.0, 2.0]]).double(), torch.tensor([[2.0, 2.0]]).double()]))
+    statistics.add_class(iter([torch.tensor([[1.0, 0.0]]).double()]))
+    assert statistics.means.tolist() == [[1, 1], [2, 0]]
+    assert statistics.scatter.tolist() == [[1, 0], [0, 0]]
+    assert statistics.rows == 3
+    # A = scatter + M Mᵀ = [[3, 2], [2, 4]], tr(A) / rows = 7/3
+    moment = torch.tensor([[3.0, 2.0], [2.0, 4.0]], dtype=torch.float64) + 0.3 * 7 / 3 * torch.eye(2)
+    torch.testing.assert_close(statistics.solve(0.3), torch.linalg.solve(moment, statistics.means))
+
+
+def test_a_strong_ridge_shrinks_the_weights_to_zero(toy_stream):
+    weak, strong = (observe_all(Double(features=32, ridge=ridge), toy_stream) for ridge in (0.3, 1e9))
+    assert strong.weights.abs().max() < 1e-5 * weak.weights.abs().max()
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_all_tasks_are_learned(toy_stream, setting):
+    assert np.mean(observe_all(Analytic(features=256, setting=setting), toy_stream).evaluate(toy_stream)) > 95
+
+
+def test_one_regression_per_task_forgets_nothing(toy_stream):
+    learner = Analytic(features=64, setting="til", per_task=True)
+    after = []
+    for task in toy_stream:
+        learner.observe(task)
+        after.append(learner.predict(task.graph, task=task.index))
+    for task, before in zip(toy_stream, after, strict=True):
+        assert (learner.predict(task.graph, task=task.index) == before).all()
+
+
+def test_state_has_the_stated_size_and_no_row_of_data(toy_stream):
+    learner = observe_all(Analytic(features=64), toy_stream)
+    state = learner.state()
+    assert sorted((name, tuple(tensor.shape), tensor.dtype) for name, tensor in state.tensors.items()) == [
+        ("means", (64, 6), torch.float16),
+        ("scatter", (64 * 65 // 2,), torch.float16),
+    ]
+    assert learner.storage().bytes == 2 * (64 * 6 + 64 * 65 // 2)
+    assert learner.storage().rows == 0
+
+
+def test_half_precision_of_the_statistics_does_not_change_predictions(toy_stream):
+    single, double = (observe_all(kind(features=256), toy_stream) for kind in (Analytic, Double))
+    for task in toy_stream:
+        agreement = single.predict(task.graph) == double.predict(task.graph)
+        assert agreement.mean() > 0.99
+
+
+def test_automatic_features_grow_with_the_number_of_classes(toy_stream):
+    assert [automatic_features(classes) for classes in (1, 40, 41, 70, 82, 10_000)] == [
+        2048,
+        2048,
+        4096,
+        4096,
+        8192,
+        8192,
+    ]
+    learner = Analytic()
+    learner.observe(toy_stream[0])
+    assert len(learner.statistics.scatter) == 2048
+
+
+def test_a_graph_of_another_width_is_refused(toy_stream):
+    learner = Analytic(features=8)
+    learner.observe(toy_stream[0])
+    with pytest.raises(Exception, match="trained on 16 features, but the graph has 2"):
+        learner.predict(Graph([[0], [1]], np.ones((3, 2)), [0, 0, 1]))
