@@ -131,7 +131,7 @@ class Graph:
 
     def propagate(self, hops: int) -> Features:
         """S^hops X, computed once. Sparse features stay sparse while that is the faster form."""
-        if hops == 0:
+        if hops == 0 or self.num_edges == 0:
             return self.features
         return self.cached(("propagated", hops), lambda: times(self.operator(), self.propagate(hops - 1)))
 

@@ -52,6 +52,12 @@ def compact(matrix: sp.csr_array) -> Features:
     return sp.csr_array(matrix) if is_sparse_enough(matrix) else matrix.toarray()
 
 
+def smaller(matrix: sp.csr_array) -> Features:
+    """The same values in the form that takes fewer bytes."""
+    rows, columns = matrix.shape
+    return sp.csr_array(matrix) if 2 * matrix.nnz < rows * columns else matrix.toarray()
+
+
 def times(operator: sp.csr_array, features: Features) -> Features:
     """operator @ features; sparse features give a sparse result while that is the faster form."""
     if sp.issparse(features):

@@ -10,7 +10,7 @@ from delome.state import State
 
 def dense_memory(task: int = 0) -> Memory:
     features = np.random.default_rng(task).standard_normal((4, 6)).astype(np.float32)
-    return Memory.of_rows(task, features, np.array([0, 0, 1, 1]) + 2 * task, {"loss": 0.5})
+    return Memory.of_rows(task, features, np.array([0, 0, 1, 1]) + 2 * task, {"loss": [0.5]})
 
 
 def sparse_memory() -> Memory:

@@ -11,7 +11,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from delome.sparse import Features, is_sparse_enough, to_dense, torch_csr, used_columns
+from delome.sparse import SPARSE_BELOW, Features, is_sparse_enough, to_dense, torch_csr, used_columns
+
+COST_OF_A_COLUMN = 30
+"""Gathering a column's weights and scattering their gradient costs as much as this many rows of a dense product."""
 
 
 class SparseMatrix:
@@ -53,24 +56,51 @@ class SparseMatrix:
         product: Tensor = _SparseTimesDense.apply(self, dense)
         return product
 
-    def transposed_times(self, dense: Tensor) -> Tensor:
-        """matrixᵀ @ dense, not differentiable."""
+    def product(self, dense: Tensor) -> Tensor:
+        """matrix @ dense."""
+        return self.forwards @ (dense if self.columns is None else dense[self.columns])
+
+    def transposed_product(self, dense: Tensor) -> Tensor:
+        """matrixᵀ @ dense."""
+        return self.add_transposed_product(dense, dense.new_zeros(self.matrix.shape[1], dense.shape[1]))
+
+    def add_transposed_product(self, dense: Tensor, total: Tensor) -> Tensor:
+        """total + matrixᵀ @ dense, in place."""
         product = self.backwards @ dense
-        if self.columns is None:
-            return product
-        whole = product.new_zeros(self.matrix.shape[1], product.shape[1])
-        return whole.index_copy_(0, self.columns, product)
+        return total.add_(product) if self.columns is None else total.index_add_(0, self.columns, product)
+
+    def cost(self) -> float:
+        """Time of a product, in units of one entry of a dense matrix."""
+        if self._is_dense:
+            return float((self.matrix.shape[0] + COST_OF_A_COLUMN) * len(self.forwards.T))
+        return float(self.matrix.nnz / SPARSE_BELOW)
+
+
+class BlockMatrix(SparseMatrix):
+    """Sparse matrices below each other that use different columns: each is multiplied with its own columns only."""
+
+    def __init__(self, parts: Sequence[SparseMatrix]) -> None:
+        super().__init__(sp.csr_array(sp.vstack([part.matrix for part in parts])), parts[0].device)
+        self.parts = parts
+
+    def product(self, dense: Tensor) -> Tensor:
+        return torch.cat([part.product(dense) for part in self.parts])
+
+    def add_transposed_product(self, dense: Tensor, total: Tensor) -> Tensor:
+        for part, rows in zip(self.parts, dense.split([part.matrix.shape[0] for part in self.parts]), strict=True):
+            part.add_transposed_product(rows, total)
+        return total
 
 
 class _SparseTimesDense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
         ctx.matrix = matrix
-        return matrix.forwards @ (dense if matrix.columns is None else dense[matrix.columns])
+        return matrix.product(dense)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.matrix.transposed_times(gradients[0].contiguous())
+        return None, ctx.matrix.transposed_product(gradients[0].contiguous())
 
 
 class Rows:
@@ -81,19 +111,27 @@ class Rows:
 
     @classmethod
     def of(cls, features: Features, device: torch.device) -> Rows:
-        """Dense or sparse, by density."""
-        if not isinstance(features, np.ndarray) and is_sparse_enough(features):
-            return cls(SparseMatrix(features, device))
+        """Dense or sparse, whichever is faster."""
+        if not isinstance(features, np.ndarray):
+            sparse = SparseMatrix(features, device)
+            if is_sparse_enough(features) or sparse.columns is not None:
+                return cls(sparse)
         return cls(torch.from_numpy(np.ascontiguousarray(to_dense(features))).to(device))
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
-        """All rows below each other; sparse only if all parts are."""
+        """All rows below each other, in the form whose products cost least."""
         if len(parts) == 1:
             return parts[0]
-        device = parts[0].device
-        if all(isinstance(part.content, SparseMatrix) for part in parts):
-            return cls(SparseMatrix(sp.csr_array(sp.vstack([part.content.matrix for part in parts])), device))  # type: ignore[union-attr]
+        sparse = [part.content for part in parts if isinstance(part.content, SparseMatrix)]
+        if len(sparse) == len(parts):
+            dense_cost = sum(matrix.matrix.shape[0] for matrix in sparse) * sparse[0].matrix.shape[1]
+            csr_cost = sum(matrix.matrix.nnz for matrix in sparse) / SPARSE_BELOW
+            blocks_cost = sum(matrix.cost() for matrix in sparse)
+            if blocks_cost < min(csr_cost, dense_cost):
+                return cls(BlockMatrix(sparse))
+            if csr_cost < dense_cost:
+                return cls(SparseMatrix(BlockMatrix(sparse).matrix, parts[0].device))
         return cls(torch.cat([part.dense() for part in parts]))
 
     @property

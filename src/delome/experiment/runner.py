@@ -71,6 +71,16 @@ class RunResult:
         phases = {phase for seed in self.seeds for phase in seed.seconds}
         return {phase: sum(seed.seconds.get(phase, 0.0) for seed in self.seeds) for phase in sorted(phases)}
 
+    @property
+    def reports(self) -> dict[str, float]:
+        """Means over classes, tasks and seeds of what the learner reported, e.g. the relative loss of its memory."""
+        found: dict[str, list[float]] = {}
+        for seed in self.seeds:
+            for report in seed.reports:
+                for name, values in report.items():
+                    found.setdefault(name, []).extend(values)
+        return {name: mean(values) for name, values in found.items()}
+
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of a run."""
         parameters = self.config.parameters
@@ -91,6 +101,7 @@ class RunResult:
             "curve": self.curve,
             "seconds": self.seconds,
             "memory": asdict(self.seeds[-1].storage),
+            "reports": self.reports,
             "protocol": self.config.protocol | {"dropped_classes": {str(k): why for k, why in self.dropped.items()}},
             "parameters": parameters,
             "versions": versions(),

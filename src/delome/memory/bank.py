@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,10 +33,12 @@ class Memory:
     graph: Graph
     rows: np.ndarray
     labels: np.ndarray
-    report: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
-    def of_rows(cls, task: int, features: Features, labels: np.ndarray, report: dict[str, Any] | None = None) -> Memory:
+    def of_rows(
+        cls, task: int, features: Features, labels: np.ndarray, report: dict[str, list[float]] | None = None
+    ) -> Memory:
         """Memory of rows without edges, all of them carrying loss."""
         return cls(task, Graph.edgeless(features), np.arange(len(labels)), labels, report or {})
 

@@ -23,7 +23,7 @@ from delome.memory.initial import Initial, initial_weights
 from delome.memory.kernel import Kernel
 from delome.memory.kernel_matching import relative_loss
 from delome.randomness import uniform
-from delome.sparse import compact, to_dense, used_columns, widen
+from delome.sparse import smaller, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -114,7 +114,7 @@ class GradientMatching:
         kernel = Kernel.ntk(fan_in, self.hidden)
         losses = [relative_loss(kernel, a.numpy(), b.numpy(), rng) for a, b in zip(real, learned, strict=True)]
         labels = np.repeat(classes, [len(rows) for rows in learned])
-        features = compact(widen(torch.cat(learned).numpy(), used, fan_in))
+        features = smaller(widen(torch.cat(learned).numpy(), used, fan_in))
         return Memory.of_rows(observation.index, features, labels, {"relative_loss": losses})
 
     def match(

@@ -26,7 +26,7 @@ from delome.columns import LabelColumns
 from delome.memory.bank import Memory
 from delome.memory.initial import Initial, initial_weights
 from delome.memory.kernel import Kernel
-from delome.sparse import Features, compact, is_sparse_enough, to_dense, used_columns, widen
+from delome.sparse import Features, is_sparse_enough, smaller, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -70,13 +70,13 @@ class RealRows:
     def inner(self, memory: Tensor) -> Tensor:
         """Inner products of memory rows with real rows."""
         if isinstance(self.content, SparseMatrix):
-            return self.content.times(memory.T.contiguous()).T
+            return self.content.product(memory.T.contiguous()).T
         return memory @ self.content.T
 
     def combine(self, weights: Tensor) -> Tensor:
         """Weighted sums of real rows."""
         if isinstance(self.content, SparseMatrix):
-            return self.content.transposed_times(weights.T.contiguous()).T
+            return self.content.transposed_product(weights.T.contiguous()).T
         return weights @ self.content
 
     def mean_kernel(self, kernel: Kernel, block: int = 512) -> Tensor:
@@ -263,4 +263,4 @@ class KernelMatching:
                 labels.append(np.full(len(matched.rows), column))
                 step()
         report = {"relative_loss": losses, "steps": steps}
-        return Memory.of_rows(observation.index, compact(sp.vstack(parts)), np.concatenate(labels), report)
+        return Memory.of_rows(observation.index, smaller(sp.vstack(parts)), np.concatenate(labels), report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -98,8 +98,8 @@ class Learner(ABC):
         """What is kept for old tasks."""
         return Storage()
 
-    def report(self) -> dict[str, Any]:
-        """Measurements of a learner's own about the last task, e.g. how well its memory matches."""
+    def report(self) -> dict[str, list[float]]:
+        """Measurements of a learner's own about the last task, e.g. how well the memory of each class matches."""
         return {}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,5 +61,5 @@ class Replay(GradientLearner):
     def storage(self) -> Storage:
         return self.bank.storage()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, list[float]]:
         return dict(self.bank.memories[-1].report) if len(self.bank) else {}

@@ -58,6 +58,11 @@ def summary_lines(result: RunResult) -> list[str]:
         f"{config.classes_per_task} classes per task, {edges} inter-task edges",
         f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
     ]
+    if "relative_loss" in result.reports:
+        lossless = 100 * (1 - result.reports["relative_loss"])
+        lines.append(
+            f"the memory reproduces {lossless:.1f} % of the classes' expected training gradients (squared norm)"
+        )
     if result.dropped:
         shown = ", ".join(f"{label} ({why})" for label, why in list(result.dropped.items())[:3])
         lines.append(f"classes left out: {len(result.dropped)}: {shown}" + ("…" if len(result.dropped) > 3 else ""))
