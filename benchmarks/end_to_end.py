@@ -1,4 +1,4 @@
-"""Whole streams: seconds by phase, AA, AF and bytes kept, for the bounds, both DeLoMe memories and the analytic learner.
+"""Whole streams: seconds by phase, AA, AF and bytes kept, for the bounds, both DeLoMe memories and Analytic.
 
     python benchmarks/end_to_end.py --dataset file:PATH --budget 60 [--epochs 200] [--seeds 1] [--only NAME …] [--json]
 

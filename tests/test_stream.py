@@ -108,6 +108,15 @@ def test_the_split_of_a_class_does_not_depend_on_its_place_in_the_order() -> Non
     assert split_of(TaskStream(graph)) == split_of(TaskStream(graph, classes_per_task=1))
 
 
+def test_classes_of_equal_size_are_split_independently() -> None:
+    graph = graph_of([40, 40])
+    places = []
+    for label, (train, _, _) in split_of(TaskStream(graph)).items():
+        members = np.flatnonzero(graph.labels == label).tolist()
+        places.append({members.index(node) for node in train})
+    assert places[0] != places[1]
+
+
 def test_nodes_of_a_task_come_class_by_class_as_train_validation_test() -> None:
     task = TaskStream(graph_of([10, 11, 10, 10]))[0]
     assert task.graph.labels.tolist() == [0] * 10 + [1] * 11

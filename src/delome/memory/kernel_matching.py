@@ -249,7 +249,9 @@ class KernelMatching:
         propagated = observation.graph.propagate(self.hops)
         width = propagated.shape[1]
         kernel = Kernel.ntk(width, self.hidden) if self.kernel == "ntk" else Kernel.arc_cosine()
-        parts, labels, losses, steps = [], [], [], []
+        parts, labels = [], []
+        losses: list[float] = []
+        steps: list[float] = []
         with tracker.phase("memory", len(observation.classes)) as step:
             for column in observation.classes:
                 class_rows = propagated[observation.train[observation.labels == column]]
@@ -262,5 +264,5 @@ class KernelMatching:
                 parts.append(widen(matched.rows, used, width))
                 labels.append(np.full(len(matched.rows), column))
                 step()
-        report = {"relative_loss": losses, "steps": steps}
+        report: dict[str, list[float]] = {"relative_loss": losses, "steps": steps}
         return Memory.of_rows(observation.index, smaller(sp.vstack(parts)), np.concatenate(labels), report)
