@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import delome
@@ -29,7 +30,13 @@ app = typer.Typer(
 def main() -> None:
     """Entry point: an error a person can mend is one sentence and exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except typer.TyperException as error:  # a mistyped option or command
+        print(f"delome: {' '.join(error.format_message().split())}", file=sys.stderr)
+        sys.exit(2)
+    except typer.Abort:
+        print("delome: interrupted", file=sys.stderr)
+        sys.exit(130)
     except DelomeError as error:
         print(f"delome: {error}", file=sys.stderr)
         sys.exit(2)
@@ -128,7 +135,9 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     for line in summary_lines(result):
         console.print(line, highlight=False)
     console.print(
-        f"run folder: {folder} ({', '.join(figure.name for figure in figures)})", highlight=False, soft_wrap=True
+        f"run folder: {escape(str(folder))} ({', '.join(figure.name for figure in figures)})",
+        highlight=False,
+        soft_wrap=True,
     )
 
 

@@ -144,7 +144,8 @@ class Graph:
 
 def _as_numpy(value: Any) -> np.ndarray:
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy has no bfloat16
     try:
         return np.asarray(value)
     except ValueError:
@@ -155,17 +156,16 @@ def _checked_features(features: Any) -> Features:
     if isinstance(features, torch.Tensor) and features.layout != torch.strided:
         coo = features.to_sparse_coo().coalesce().cpu()
         features = sp.csr_array((coo.values().numpy(), coo.indices().numpy()), shape=tuple(coo.shape))
-    if sp.issparse(features):
-        matrix = sp.csr_array(features).astype(np.float32)
-        matrix.sum_duplicates()
-        values = matrix.data
-    else:
-        matrix = _as_numpy(features)
-        if matrix.dtype.kind not in "fiub":
-            raise GraphError(f"features must be numbers, not {matrix.dtype}")
-        with np.errstate(over="ignore"):
+    matrix: Any = sp.csr_array(features) if sp.issparse(features) else _as_numpy(features)
+    if matrix.dtype.kind not in "fiub":
+        raise GraphError(f"features must be numbers, not {matrix.dtype}")
+    with np.errstate(over="ignore"):
+        if sp.issparse(matrix):
+            matrix = matrix.astype(np.float32)
+            matrix.sum_duplicates()
+        else:
             matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-        values = matrix
+    values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if matrix.ndim != 2:
         raise GraphError(f"features must be a table of nodes × features, not {matrix.ndim}-dimensional")
     if 0 in matrix.shape:

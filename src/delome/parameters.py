@@ -49,6 +49,8 @@ class Parameter:
         if self.type is str:
             return text
         try:
+            if self.type is int and text.strip().lstrip("+-").isdecimal():
+                return int(text)
             number = float(text)
             if self.type is int and number != int(number):
                 raise ValueError

@@ -15,8 +15,9 @@ def generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
     >>> int(generator(0, "split", 3).integers(1000)) == int(generator(0, "split", 3).integers(1000))
     True
     """
-    entropy = [seed, zlib.crc32(purpose.encode()), *indices]
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy)))
+    # as a spawn key, because trailing zeros of the entropy itself change nothing
+    entropy = [seed, zlib.crc32(purpose.encode())]
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy, spawn_key=indices)))
 
 
 def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> Tensor:

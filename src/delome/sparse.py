@@ -62,7 +62,7 @@ def times(operator: sp.csr_array, features: Features) -> Features:
     """operator @ features; sparse features give a sparse result while that is the faster form."""
     if sp.issparse(features):
         return compact(operator @ features)
-    result: np.ndarray = (torch_csr(operator) @ torch.from_numpy(np.ascontiguousarray(features))).numpy()
+    result: np.ndarray = (torch_csr(operator) @ torch.from_numpy(np.require(features, requirements=["C", "W"]))).numpy()
     return result
 
 

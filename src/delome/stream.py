@@ -26,6 +26,15 @@ def learning(learner: str) -> Iterator[None]:
         _learning.reset(token)
 
 
+class _GoneGraph(Graph):
+    """What is left of a graph whose task is over."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise PastDataError(
+            "the graph of an earlier task is gone: a learner that looks back must declare needs_past = True"
+        )
+
+
 @dataclass
 class Observation:
     """What a learner sees of a task: the graph without labels, the training nodes and their classes.
@@ -61,9 +70,10 @@ class Observation:
         return self._past()
 
     def close(self) -> None:
-        """Ends the learner's access."""
+        """Ends the learner's access, also through a graph it kept."""
         self._open = False
         self._past = None
+        self._graph.__class__ = _GoneGraph
 
 
 @dataclass(eq=False)
@@ -82,20 +92,27 @@ class Task:
     @property
     def graph(self) -> Graph:
         """The task's graph with class columns as labels; closed to a learner that is learning."""
+        self._refuse_learners()
+        return self._stream._graph_after(self._graph_of)
+
+    def _refuse_learners(self) -> None:
         if (learner := _learning.get()) is not None:
             raise PastDataError(
                 f"{learner} read the graph of task {self.index} through the stream while learning: "
                 "a learner may only read the observation it is given"
             )
-        return self._stream._graph_after(self._graph_of)
 
     def observation(self, with_past: bool = False) -> Observation:
         """The task as a learner sees it: no labels but those of training nodes."""
+        self._refuse_learners()
+        return self._observation(with_past)
+
+    def _observation(self, with_past: bool) -> Observation:
         graph = self._stream._graph_after(self._graph_of)
         assert graph.labels is not None
 
         def past() -> list[Observation]:
-            return [task.observation() for task in self._stream.seen(self)[:-1]]
+            return [task._observation(with_past=False) for task in self._stream.seen(self)[:-1]]
 
         return Observation(
             index=self.index,
@@ -142,6 +159,8 @@ class TaskStream(Sequence[Task]):
             raise StreamError(
                 f"min_class_size must be at least 3 (one node each to train, validate, test), not {min_class_size}"
             )
+        if split_seed < 0:
+            raise StreamError(f"split_seed must be at least 0, not {split_seed}")
         present, counts = np.unique(graph.labels, return_counts=True)
         size = dict(zip(present.tolist(), counts.tolist(), strict=True))
         order = _checked_order(class_order, size)
@@ -212,11 +231,13 @@ class TaskStream(Sequence[Task]):
         """Graph of task ``index``, cut when first asked for."""
         if index not in self._graphs:
             nodes = self._tasks[index].nodes
-            column_of = np.full(max(self.classes) + 1, -1, dtype=np.int64)
-            column_of[list(self.classes)] = np.arange(len(self.classes))
             cut = self._source.subgraph(nodes)
             assert cut.labels is not None
-            self._graphs[index] = cut.with_labels(column_of[cut.labels])
+            by_label = np.argsort(self.classes)
+            columns = by_label[np.searchsorted(self.classes, cut.labels, sorter=by_label)]
+            self._graphs[index] = cut.with_labels(columns)
+            if cut.class_names is not None:
+                self._graphs[index].class_names = tuple(self.class_name(k) for k in range(self.num_classes))
         return self._graphs[index]
 
 

@@ -8,7 +8,7 @@ import torch
 
 from delome import Graph, TaskStream
 from delome.backbones import BACKBONES
-from delome.errors import DelomeError, ParameterError
+from delome.errors import DelomeError, ParameterError, PastDataError
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 
@@ -214,3 +214,19 @@ def test_parameters_are_plain_values_with_a_meaning(make):
     assert all(parameter.param.help for parameter in parameters_of(type(learner)).values())
     assert type(learner)(**values_of(learner)) == learner
     assert type(learner).summary and type(learner).__doc__
+
+
+def test_no_graph_is_kept_beyond_its_task(make, toy_stream):
+    learner = make()
+    seen = []
+    original = learner._learn
+
+    def keep_graph(observation, tracker):
+        seen.append(observation.graph)
+        original(observation, tracker)
+
+    learner._learn = keep_graph
+    learn(learner, toy_stream)
+    for graph in seen:
+        with pytest.raises(PastDataError, match="is gone"):
+            graph.features  # noqa: B018

@@ -43,7 +43,7 @@ def load_graph(name: str, **options: Any) -> Graph:
     """Graph by catalogue name, e.g. ``"digits"``, ``"file:my.npz"``, ``"synthetic:nodes=10000,classes=8"``.
 
     >>> load_graph("synthetic", nodes=1000, classes=4)
-    Graph(nodes=1000, edges=9850, features=32, classes=4)
+    Graph(nodes=1000, edges=9870, features=32, classes=4)
     """
     dataset, written = parse_name(name)
     return dataset.load(**(written | _checked_options(name, dataset, options)))
@@ -91,4 +91,6 @@ def _checked_options(name: str, dataset: Dataset, options: dict[str, Any]) -> di
             Param(""),
         )
         checked[option] = parameter.parse(value) if isinstance(value, str) else value
+        if checked[option] is value:
+            parameter.check(value)
     return checked

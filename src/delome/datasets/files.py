@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,9 +33,9 @@ def load(path: str, undirected: bool = True) -> Graph:
 def _read_npz(file: Path, undirected: bool) -> Graph:
     """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features, labels, optional class_names."""
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with file.open("rb") as opened, _archive(opened) as archive:
             arrays = {name: array for name in archive.files if (array := _plain(archive, name)) is not None}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error) as error:
         raise DatasetError(f"'{file}' is not a readable npz archive: {error}") from None
     _require(file, arrays, "labels", "adj_indices", "adj_indptr", "adj_shape")
     adjacency = _csr(file, arrays, "adj")
@@ -51,6 +53,13 @@ def _read_npz(file: Path, undirected: bool) -> Graph:
         class_names=None if names is None else names.tolist(),
         undirected=undirected,
     )
+
+
+def _archive(opened: BinaryIO) -> np.lib.npyio.NpzFile:
+    archive = np.load(opened, allow_pickle=False)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError("it holds a single array")
+    return archive
 
 
 def _plain(archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray | None:
@@ -71,8 +80,10 @@ def _require(file: Path, arrays: dict[str, np.ndarray], *names: str) -> None:
 
 def _csr(file: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
     indices, indptr = arrays[f"{prefix}_indices"], arrays[f"{prefix}_indptr"]
-    data = arrays.get(f"{prefix}_data", np.ones(len(indices), dtype=np.float32))
+    data = arrays.get(f"{prefix}_data", np.ones(indices.shape, dtype=np.float32))
     try:
+        if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu" or data.dtype.kind not in "fiub":
+            raise ValueError("indices must be whole numbers and data numbers")
         matrix = sp.csr_array((data, indices, indptr), shape=tuple(arrays[f"{prefix}_shape"].tolist()))
         matrix.check_format(full_check=True)
         return matrix
@@ -83,12 +94,19 @@ def _csr(file: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array
 def _read_pt(file: Path, undirected: bool) -> Graph:
     """A ``Data`` written with ``torch.save``; only plain tensors are unpickled."""
     from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
+    refusal = f"'{file}' is not a PyG Data saved with torch.save"
+    if not zipfile.is_zipfile(file):
+        raise DatasetError(f"{refusal}: it is damaged or of another kind")
     try:
-        data = torch.load(file, weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DatasetError(f"'{file}' is not a PyG Data saved with torch.save: {reason[:200]}") from None
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            data = torch.load(file, weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError:
+        raise DatasetError(f"{refusal}: it holds objects other than tensors and plain values") from None
+    except Exception as error:  # a damaged file fails anywhere in torch's reader
+        raise DatasetError(f"{refusal}: {type(error).__name__} while reading it") from None
     if not isinstance(data, Data):
         raise DatasetError(f"'{file}' holds a {type(data).__name__}, not a torch_geometric.data.Data")
     return Graph.from_pyg(data, undirected=undirected)

@@ -25,11 +25,11 @@ def load(
     smallest (sizes fall geometrically), ``noise`` the spread of features around a class centre of unit length.
     Every array is drawn at once: a million nodes take seconds.
     """
-    _check(nodes, classes, features, degree, homophily, imbalance, noise)
+    _check(nodes, classes, features, degree, homophily, imbalance, noise, seed)
     rng = generator(seed, "synthetic")
     share = imbalance ** -(np.arange(classes) / max(classes - 1, 1))
-    sizes = np.maximum(1, np.floor(nodes * share / share.sum())).astype(np.int64)
-    sizes[0] += nodes - sizes.sum()
+    sizes = 1 + np.floor((nodes - classes) * share / share.sum()).astype(np.int64)
+    sizes[: nodes - sizes.sum()] += 1
     labels = np.repeat(np.arange(classes), sizes)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
 
@@ -39,6 +39,10 @@ def load(
     inside = rng.random(pairs, dtype=np.float32) < homophily
     own = labels[source[inside]]
     target[inside] = starts[own] + (rng.random(len(own)) * sizes[own]).astype(np.int64)
+    if classes > 1:
+        own = labels[source[~inside]]
+        elsewhere = (rng.random(len(own)) * (nodes - sizes[own])).astype(np.int64)
+        target[~inside] = elsewhere + (elsewhere >= starts[own]) * sizes[own]
 
     centres = rng.standard_normal((classes, features), dtype=np.float32)
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
@@ -49,7 +53,7 @@ def load(
 
 
 def _check(
-    nodes: int, classes: int, features: int, degree: float, homophily: float, imbalance: float, noise: float
+    nodes: int, classes: int, features: int, degree: float, homophily: float, imbalance: float, noise: float, seed: int
 ) -> None:
     limits = {
         "classes must be at least 1": classes >= 1,
@@ -59,6 +63,8 @@ def _check(
         "homophily must be between 0 and 1": 0 <= homophily <= 1,
         "imbalance must be at least 1": imbalance >= 1,
         "noise must not be negative": noise >= 0,
+        "degree must be finite": degree < np.inf,
+        "seed must not be negative": seed >= 0,
     }
     for sentence, holds in limits.items():
         if not holds:

@@ -102,7 +102,7 @@ class RunConfig:
     def slug(self) -> str:
         """Readable folder name."""
         parts = [re.sub(r".*/|\.(npz|pt)$", "", self.dataset), self.method, self.parameters["setting"]]
-        return re.sub(r"[^A-Za-z0-9_.=-]+", "-", "-".join(parts)) + f"-{self.digest}"
+        return re.sub(r"[^A-Za-z0-9_.=-]+", "-", "-".join(parts))[:200] + f"-{self.digest}"
 
     @property
     def protocol(self) -> dict[str, Any]:

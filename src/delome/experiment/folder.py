@@ -23,13 +23,17 @@ class RunFolder:
     def open(cls, path: Path, config: RunConfig) -> RunFolder:
         """Creates the folder, or takes it up again if it holds the same configuration."""
         folder = cls(path)
-        if path.exists() and not path.is_dir():
-            raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
         existing = path / "config.json"
-        if existing.exists():
+        try:
+            is_file, is_taken = path.exists() and not path.is_dir(), existing.exists()
+        except OSError as error:
+            raise RunFolderError(f"cannot write '{path}': {error.strerror}") from None
+        if is_file:
+            raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
+        if is_taken:
             try:
-                found = json.loads(existing.read_text())["run"]
-            except (ValueError, KeyError, TypeError, OSError):
+                found = dict(json.loads(existing.read_text())["run"].items())
+            except (ValueError, KeyError, TypeError, AttributeError, OSError):
                 raise RunFolderError(f"'{existing}' is not a configuration of a run: choose another folder") from None
             wanted = config.as_dict()
             different = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))

@@ -14,13 +14,15 @@ class RunProgress:
 
     def __init__(self, seeds: int) -> None:
         self.seeds = seeds
+        console = Console(stderr=True)
         self.bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=console,
+            disable=not console.is_terminal,
             transient=True,
         )
         self.overall = self.bars.add_task("loading the graph", total=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -52,7 +53,7 @@ def summary_lines(result: RunResult) -> list[str]:
     lines = [
         f"[bold]AA {aa[0]:.2f} ± {aa[1]:.2f}[/bold]   "
         + (f"[bold]AF {af[0]:+.2f} ± {af[1]:.2f}[/bold]" if af else "AF undefined for a single task"),
-        f"{config.method} on {config.dataset}, {parameters['setting'].upper()}, "
+        f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
         f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
         f"{config.classes_per_task} classes per task, {edges} inter-task edges",
