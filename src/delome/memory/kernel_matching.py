@@ -11,14 +11,16 @@ are scaled to mean norm 1 (K is homogeneous), so that nothing depends on the uni
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-import scipy.optimize
 import scipy.sparse as sp
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from delome.backbones.rows import SparseMatrix
@@ -31,6 +33,7 @@ from delome.stream import Observation
 from delome.tracking import Tracker
 
 CPU = torch.device("cpu")
+Result = TypeVar("Result")
 KernelName = Literal["ntk", "arc-cosine"]
 
 GRAM_ROWS = 2000
@@ -42,8 +45,8 @@ BATCH_STEPS = 60
 MEASURED_ROWS = 4096
 """Rows on which the loss reached is measured, if a class has more."""
 ITERATIONS = 60
-STALL = 0.01
-"""Stop when five iterations together lower the loss by less than this share."""
+STALL, STALL_STEPS = 0.01, 5
+"""Stop when this many iterations together lower the loss by less than this share."""
 
 
 class RealRows:
@@ -190,29 +193,31 @@ def gram_coordinates(real: Features) -> tuple[Tensor, Callable[[np.ndarray], np.
 def _quasi_newton(real: RealRows, start: np.ndarray, kernel: Kernel, device: torch.device) -> tuple[np.ndarray, int]:
     """L-BFGS until the loss stalls."""
     mean_real = real.mean_kernel(kernel)
-    reached: list[float] = []
+    memory = torch.from_numpy(start).to(device).requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [memory],
+        max_iter=STALL_STEPS,
+        history_size=10,
+        tolerance_grad=0,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
+    )
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        memory = torch.from_numpy(flat.reshape(start.shape).astype(np.float32)).to(device)
+    @torch.no_grad()
+    def objective() -> Tensor:
         loss, gradient = mmd(kernel, real, memory, mean_real)
         # times the number of rows, so that a row's gradient does not shrink with the budget
         share = len(start) / mean_real
-        return float(loss * share), (gradient * share).double().cpu().numpy().ravel()
+        memory.grad = (gradient * share).contiguous()
+        return loss * share
 
-    def stop_when_stalled(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        reached.append(intermediate_result.fun)
-        if len(reached) > 5 and reached[-6] - reached[-1] < STALL * abs(reached[-6]):
-            raise StopIteration
-
-    found = scipy.optimize.minimize(
-        objective,
-        start.astype(np.float64).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=stop_when_stalled,
-        options={"maxiter": ITERATIONS, "ftol": 0.0, "gtol": 0.0},
-    )
-    return found.x.reshape(start.shape).astype(np.float32), len(reached)
+    steps, before = 0, math.inf
+    while steps < ITERATIONS:
+        loss = float(optimizer.step(objective))  # at the start of these steps
+        if loss > (1 - STALL) * before:
+            break
+        steps, before = steps + STALL_STEPS, loss
+    return memory.detach().cpu().numpy(), steps
 
 
 def _batch_descent(
@@ -249,20 +254,27 @@ class KernelMatching:
         propagated = observation.graph.propagate(self.hops)
         width = propagated.shape[1]
         kernel = Kernel.ntk(width, self.hidden) if self.kernel == "ntk" else Kernel.arc_cosine()
-        parts, labels = [], []
-        losses: list[float] = []
-        steps: list[float] = []
-        with tracker.phase("memory", len(observation.classes)) as step:
-            for column in observation.classes:
-                class_rows = propagated[observation.train[observation.labels == column]]
-                used = used_columns(class_rows)
-                real = class_rows[:, used]
-                weights = initial_weights(self.initial, real.shape[0], self.budget, rng)
-                matched = match(real, weights, kernel, rng, self.device)
-                losses.append(relative_loss(kernel, real, matched.rows, rng))
-                steps.append(matched.steps)
-                parts.append(widen(matched.rows, used, width))
-                labels.append(np.full(len(matched.rows), column))
-                step()
-        report: dict[str, list[float]] = {"relative_loss": losses, "steps": steps}
-        return Memory.of_rows(observation.index, smaller(sp.vstack(parts)), np.concatenate(labels), report)
+
+        def learn(column: int, own_rng: np.random.Generator) -> tuple[sp.csr_array, float, int]:
+            rows = propagated[observation.train[observation.labels == column]]
+            used = used_columns(rows)
+            real = rows[:, used]
+            weights = initial_weights(self.initial, real.shape[0], self.budget, own_rng)
+            matched = match(real, weights, kernel, own_rng, self.device)
+            loss = relative_loss(kernel, real, matched.rows, own_rng)
+            step()
+            return widen(matched.rows, used, width), loss, matched.steps
+
+        classes = observation.classes
+        with tracker.phase("memory", len(classes)) as step:
+            parts, losses, steps = zip(*_one_thread_each(learn, classes, rng.spawn(len(classes))), strict=True)
+        labels = np.repeat(classes, [part.shape[0] for part in parts])
+        report: dict[str, list[float]] = {"relative_loss": list(losses), "steps": list(steps)}
+        return Memory.of_rows(observation.index, smaller(sp.vstack(parts)), labels, report)
+
+
+def _one_thread_each(work: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
+    """Maps over classes with one thread each: matrices are small, so that threads inside a product only wait."""
+    threads = torch.get_num_threads()
+    with threadpool_limits(1), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return list(pool.map(work, *arguments))
