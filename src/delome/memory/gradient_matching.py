@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
@@ -36,15 +35,14 @@ REAL_BATCH = 2000
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Rows of several classes as one padded batch; a class's ``weights`` average its rows and are 0 on padding."""
+    """Rows of several classes, one class below the other."""
 
     rows: Tensor
-    weights: Tensor
+    sizes: list[int]
 
     @classmethod
     def of(cls, parts: list[Tensor], device: torch.device) -> ClassRows:
-        weights = [torch.full((len(part),), 1 / len(part)) for part in parts]
-        return cls(pad_sequence(parts, batch_first=True).to(device), pad_sequence(weights, batch_first=True).to(device))
+        return cls(torch.cat(parts).to(device), [len(part) for part in parts])
 
 
 def class_gradients(
@@ -55,14 +53,18 @@ def class_gradients(
     With h = relu(W1 x), m = 1[W1 x > 0] and the residual r = softmax(W2 h) - onehot (``ce``) or r = -onehot (``nll``,
     the loss -z_c on raw logits): ∂W2 = mean r hᵀ and ∂W1 = mean ((W2ᵀ r) ⊙ m) xᵀ.
     """
+    sizes = torch.tensor(batch.sizes, device=targets.device)
     before = batch.rows @ first
     hidden = before.relu()
-    residual = -functional.one_hot(targets, second.shape[1]).to(first.dtype)[:, None, :]
+    residual = -functional.one_hot(targets.repeat_interleave(sizes), second.shape[1]).to(first.dtype)
     if loss == "ce":
-        residual = (hidden @ second).softmax(dim=2) + residual
-    residual = residual * batch.weights[:, :, None]
+        residual = (hidden @ second).softmax(dim=1) + residual
+    residual = residual / sizes.repeat_interleave(sizes)[:, None]
     back = (residual @ second.T) * (before > 0)
-    return batch.rows.transpose(1, 2) @ back, hidden.transpose(1, 2) @ residual
+    parts = [tensor.split(batch.sizes) for tensor in (batch.rows, back, hidden, residual)]
+    by_first = torch.stack([rows.T @ slopes for rows, slopes in zip(parts[0], parts[1], strict=True)])
+    by_second = torch.stack([units.T @ errors for units, errors in zip(parts[2], parts[3], strict=True)])
+    return by_first, by_second
 
 
 def gradient_distance(wanted: tuple[Tensor, Tensor], reached: tuple[Tensor, Tensor]) -> Tensor:
@@ -129,7 +131,7 @@ class GradientMatching:
         """Learned rows of each class, starting from ``start``."""
         memory = ClassRows.of(start, self.device)
         memory.rows.requires_grad_()
-        sizes = torch.tensor([len(part) for part in start], device=self.device)
+        sizes = torch.tensor(memory.sizes, device=self.device)
         everything = ClassRows.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
         optimizer = torch.optim.Adam([memory.rows], lr=self.lr, fused=True)
         for _ in range(self.networks):
@@ -143,7 +145,7 @@ class GradientMatching:
             distance.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
             optimizer.step()
             step()
-        return [rows[:size].cpu() for rows, size in zip(memory.rows.detach(), sizes.tolist(), strict=True)]
+        return list(memory.rows.detach().cpu().split(memory.sizes))
 
 
 def _sample(rows: Tensor, rng: np.random.Generator) -> Tensor:
