@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -157,3 +160,24 @@ def test_exact_matching_reaches_a_lower_expected_loss_than_sampled_networks(toy_
         task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker()
     )
     assert np.mean(build(task).report["relative_loss"]) < 0.5 * np.mean(sampled.report["relative_loss"])
+
+
+@pytest.mark.slow
+def test_matching_sixty_thousand_rows_peaks_below_one_gigabyte():
+    script = """
+import resource
+import numpy as np
+import torch
+from delome.memory.initial import initial_weights
+from delome.memory.kernel import Kernel
+from delome.memory.kernel_matching import match, relative_loss
+rng = np.random.default_rng(0)
+real = rng.standard_normal((60_000, 100), dtype=np.float32) + 1
+kernel = Kernel.ntk(100, 256)
+matched = match(real, initial_weights("mixture", 60_000, 400, rng), kernel, rng, torch.device("cpu"))
+assert matched.regime == "batch" and matched.rows.shape == (400, 100)
+assert relative_loss(kernel, real, matched.rows, rng) < 0.02
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 1e9

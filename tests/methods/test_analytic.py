@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -129,3 +132,20 @@ def test_a_graph_of_another_width_is_refused(toy_stream):
     learner.observe(toy_stream[0])
     with pytest.raises(Exception, match="trained on 16 features, but the graph has 2"):
         learner.predict(Graph([[0], [1]], np.ones((3, 2)), [0, 0, 1]))
+
+
+@pytest.mark.slow
+def test_8192_features_fit_in_two_gigabytes_because_rows_come_in_chunks():
+    script = """
+import resource
+from delome import Analytic, TaskStream, load_graph
+stream = TaskStream(load_graph("synthetic", nodes=20_000, classes=2, features=50, noise=3))
+learner = Analytic(features=8192)
+learner.observe(stream[0])
+assert len(stream[0].train) > 2 * 4096
+assert learner.evaluate(stream)[0] > 90
+learner.state()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 2e9

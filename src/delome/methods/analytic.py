@@ -170,8 +170,7 @@ class Analytic(Learner):
         means = {"means": self.statistics.means.half()}
         if self.per_task:
             return means
-        lower = torch.tril_indices(*self.statistics.scatter.shape, device=self.torch_device)
-        return means | {"scatter": self.statistics.scatter[lower[0], lower[1]].half()}
+        return means | {"scatter": self.statistics.scatter[_lower(len(self.statistics.scatter))].half()}
 
     def state(self) -> State:
         state = super().state()
@@ -193,14 +192,18 @@ class Analytic(Learner):
         self.statistics.rows = state.values["rows"]
         self.statistics.means = state.tensors["means"].to(self.torch_device, self.dtype)
         if "scatter" in state.tensors:
-            lower = torch.tril_indices(size, size, device=self.torch_device)
             scatter = self.statistics.scatter
-            scatter[lower[0], lower[1]] = state.tensors["scatter"].to(self.torch_device, self.dtype)
-            scatter[lower[1], lower[0]] = scatter[lower[0], lower[1]]
+            scatter[_lower(size)] = state.tensors["scatter"].to(self.torch_device, self.dtype)
+            scatter += scatter.tril(-1).T
 
     def storage(self) -> Storage:
         stored = self._stored().values()
         return Storage(0, sum(tensor.numel() for tensor in stored), sum(tensor.numel() * 2 for tensor in stored))
+
+
+def _lower(size: int) -> Tensor:
+    """Mask of the lower triangle, diagonal included."""
+    return torch.ones(size, size, dtype=torch.bool).tril()
 
 
 def automatic_features(classes: int) -> int:
