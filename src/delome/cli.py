@@ -69,12 +69,12 @@ def run(
     setting: Annotated[
         str, typer.Option(help="cil: choose among all classes seen; til: the task of a node is known.")
     ] = "cil",
-    backbone: Annotated[str | None, typer.Option(help="Network: sgc or gcn.  [default: sgc]")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Network: sgc or gcn. (default: sgc)")] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Memory rows per class.  [default: the dataset's usual one]")
+        int | None, typer.Option(help="Memory rows per class. (default: the dataset's usual one)")
     ] = None,
     classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
-    epochs: Annotated[int | None, typer.Option(help="Passes over each task.  [default: 200]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over each task. (default: 200)")] = None,
     seeds: Annotated[int, typer.Option(help="Repeat with this many seeds and report mean ± std.")] = 1,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the train/val/test split, the same for all seeds.")] = 0,
@@ -87,7 +87,7 @@ def run(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder.  [default: runs/<dataset>-<method>-<setting>-<hash>]")
+        Path | None, typer.Option(help="Run folder. (default: runs/<dataset>-<method>-<setting>-<hash>)")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")] = False,
 ) -> None:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from delome.errors import GraphError
-from delome.sparse import Features, times, to_dense
+from delome.sparse import Features, int32_indices, times, to_dense
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -163,6 +163,7 @@ def _checked_features(features: Any) -> Features:
         if sp.issparse(matrix):
             matrix = matrix.astype(np.float32)
             matrix.sum_duplicates()
+            matrix = int32_indices(matrix)
         else:
             matrix = np.ascontiguousarray(matrix, dtype=np.float32)
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix

@@ -8,8 +8,15 @@ from delome.methods.gradient import GradientLearner
 from delome.methods.joint import Joint
 from delome.methods.learner import Learner
 from delome.methods.replay import Replay
+from delome.methods.row_replay import RowReplay
 
-METHODS: dict[str, type[Learner]] = {"finetune": FineTune, "joint": Joint, "delome": DeLoMe, "analytic": Analytic}
+METHODS: dict[str, type[Learner]] = {
+    "finetune": FineTune,
+    "joint": Joint,
+    "delome": DeLoMe,
+    "analytic": Analytic,
+    "replay": RowReplay,
+}
 
 
 def method(name: str) -> type[Learner]:
@@ -19,4 +26,15 @@ def method(name: str) -> type[Learner]:
     return METHODS[name]
 
 
-__all__ = ["METHODS", "Analytic", "DeLoMe", "FineTune", "GradientLearner", "Joint", "Learner", "Replay", "method"]
+__all__ = [
+    "METHODS",
+    "Analytic",
+    "DeLoMe",
+    "FineTune",
+    "GradientLearner",
+    "Joint",
+    "Learner",
+    "Replay",
+    "RowReplay",
+    "method",
+]
