@@ -3,7 +3,8 @@
     python benchmarks/first_layer.py [--dataset file:PATH]
 
 Prints the ratio dense/CSR of the time of one training step's products for random rows of several densities (where
-it crosses 1 is `delome.sparse.SPARSE_BELOW`), and with --dataset for the real rows of each task of a graph.
+it crosses 1 is `delome.sparse.SPARSE_BELOW`), and with --dataset for the real rows of each task of a graph and for
+DeLoMe's memories of all its tasks together, each multiplied with its own columns only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from delome import TaskStream, load_graph
+from delome import DeLoMe, TaskStream, load_graph
 from delome.backbones.rows import Rows, SparseMatrix
 from delome.sparse import to_dense
 
@@ -42,9 +43,22 @@ def compare(matrix: sp.csr_array) -> tuple[float, float]:
     return dense, sparse
 
 
+def compare_memories(dataset: str, budget: int) -> None:
+    learner = DeLoMe(budget=budget, epochs=1)
+    stream = TaskStream(load_graph(dataset))
+    for task in stream:
+        learner.observe(task)
+    memories = learner.bank.examples(learner.network).inputs
+    weight = torch.randn(memories.dense().shape[1], HIDDEN, requires_grad=True)
+    form = type(memories.content).__name__
+    ratio = seconds(Rows(memories.dense()), weight) / seconds(memories, weight)
+    print(f"{dataset}: memories of {len(stream)} tasks, {len(memories)} rows: dense/{form} {ratio:.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dataset", help="also compare on the training rows of this graph's tasks")
+    parser.add_argument("--budget", type=int, default=60, help="memory rows per class")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     print("density  dense/csr (1,000 random rows × 4,000 columns)")
@@ -59,6 +73,7 @@ def main() -> None:
             dense, sparse = compare(matrix)
             dense_total, sparse_total = dense_total + dense, sparse_total + sparse
         print(f"{arguments.dataset}: dense/sparse first layer over all tasks: {dense_total / sparse_total:.1f}")
+        compare_memories(arguments.dataset, arguments.budget)
 
 
 if __name__ == "__main__":

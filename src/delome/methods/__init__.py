@@ -3,16 +3,24 @@
 from delome.errors import ParameterError, unknown
 from delome.methods.analytic import Analytic
 from delome.methods.delome import DeLoMe
+from delome.methods.ewc import EWC
 from delome.methods.finetune import FineTune
+from delome.methods.gem import GEM
 from delome.methods.gradient import GradientLearner
 from delome.methods.joint import Joint
 from delome.methods.learner import Learner
+from delome.methods.lwf import LwF
+from delome.methods.mas import MAS
 from delome.methods.replay import Replay
 from delome.methods.row_replay import RowReplay
 
 METHODS: dict[str, type[Learner]] = {
     "finetune": FineTune,
     "joint": Joint,
+    "ewc": EWC,
+    "mas": MAS,
+    "gem": GEM,
+    "lwf": LwF,
     "delome": DeLoMe,
     "analytic": Analytic,
     "replay": RowReplay,
@@ -27,6 +35,9 @@ def method(name: str) -> type[Learner]:
 
 
 __all__ = [
+    "EWC",
+    "GEM",
+    "MAS",
     "METHODS",
     "Analytic",
     "DeLoMe",
@@ -34,6 +45,7 @@ __all__ = [
     "GradientLearner",
     "Joint",
     "Learner",
+    "LwF",
     "Replay",
     "RowReplay",
     "method",

@@ -51,8 +51,8 @@ class GradientLearner(Learner):
         return examples
 
     def objective(self, batch: Examples) -> Tensor:
-        """Loss of a batch."""
-        return self.loss_of(self.network(batch.inputs), batch.labels, batch.tasks)
+        """What a step on a batch minimises."""
+        return self.task_loss(batch)
 
     def adjust(self) -> None:
         """After the gradients of a batch are known, before the step."""
@@ -65,6 +65,10 @@ class GradientLearner(Learner):
         if self.model is None:
             raise StateError("nothing was learned yet: call observe first")
         return self.model
+
+    def task_loss(self, batch: Examples) -> Tensor:
+        """Loss of the batch alone."""
+        return self.loss_of(self.network(batch.inputs), batch.labels, batch.tasks)
 
     def loss_of(self, logits: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
         """Loss of rows with these logits, columns restricted by the setting."""

@@ -1,0 +1,41 @@
+"""EWC: elastic weight consolidation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+
+from delome.methods.penalty import PenaltyLearner
+from delome.parameters import Param
+from delome.training import Examples, Schedule
+
+
+@dataclass(kw_only=True)
+class EWC(PenaltyLearner):
+    """``L = L_cur + λ Σ_k Σ_i F_k,i (θ_i - θ*_k,i)²`` (Kirkpatrick et al., 2017).
+
+    F_k is the squared gradient of the task's loss at its optimum, a mean over batches, as in the benchmark of the paper
+    (λ is tuned for it; Fisher information proper is a mean of per-node squares and far larger).
+
+    >>> from delome import TaskStream, load_graph
+    >>> stream = TaskStream(load_graph("digits"))
+    >>> learner = EWC(epochs=5, setting="til")
+    >>> for task in stream:
+    ...     learner.observe(task)
+    >>> len(learner.evaluate(stream))
+    5
+    """
+
+    strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
+
+    summary: ClassVar[str] = "penalty on parameters with large loss gradients at old optima"
+
+    def remember(self, examples: Examples, schedule: Schedule) -> None:
+        fisher = self.squared_gradients(examples, schedule, self.task_loss)
+        parameters = [parameter.detach() for parameter in self.network.parameters()]
+        importance = self.importance or [torch.zeros_like(parameter) for parameter in parameters]
+        anchor = self.anchor or [torch.zeros_like(parameter) for parameter in parameters]
+        self.importance = [u + self.strength * f for u, f in zip(importance, fisher, strict=True)]
+        self.anchor = [v + self.strength * f * p for v, f, p in zip(anchor, fisher, parameters, strict=True)]

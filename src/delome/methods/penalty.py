@@ -1,0 +1,84 @@
+"""Quadratic penalties around old optima: what EWC, MAS and their kin share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from delome.methods.gradient import GradientLearner
+from delome.state import State, Storage
+from delome.stream import Observation
+from delome.tracking import Tracker
+from delome.training import Examples, Schedule
+
+
+@dataclass(kw_only=True)
+class PenaltyLearner(GradientLearner):
+    """Adds ``Σ_k Σ_i I_k,i (θ_i - θ*_k,i)²`` to the loss, for importances I_k and optima θ*_k of finished tasks.
+
+    Up to a constant this is ``Σ_i U_i θ_i² - 2 V_i θ_i`` with U = Σ I_k and V = Σ I_k θ*_k: two tensors for each
+    parameter, however many tasks there were.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.importance: list[Tensor] = []
+        self.anchor: list[Tensor] = []
+
+    @abstractmethod
+    def remember(self, examples: Examples, schedule: Schedule) -> None:
+        """Updates ``importance`` (U) and ``anchor`` (V) after a task with these training examples."""
+
+    def begin(self, observation: Observation, examples: Examples) -> Examples:
+        self._current = examples
+        return examples
+
+    def objective(self, batch: Examples) -> Tensor:
+        loss = self.task_loss(batch)
+        for parameter, u, v in zip(self.network.parameters(), self.importance, self.anchor, strict=False):
+            loss = loss + (u * parameter.square() - 2 * v * parameter).sum()
+        return loss
+
+    def end(self, observation: Observation, tracker: Tracker) -> None:
+        with tracker.phase("importance"):
+            self.remember(self._current, Schedule(1, self.batch_size, self.seed, observation.index))
+        del self._current
+
+    def squared_gradients(
+        self, examples: Examples, schedule: Schedule, value: Callable[[Examples], Tensor]
+    ) -> list[Tensor]:
+        """Mean over batches of the squared gradient of ``value``, for each parameter."""
+        parameters = list(self.network.parameters())
+        batches = list(schedule.batches(examples, schedule.epochs))
+        total = [torch.zeros_like(parameter) for parameter in parameters]
+        for batch in batches:
+            gradients = torch.autograd.grad(value(batch), parameters)
+            for sum_of_squares, gradient in zip(total, gradients, strict=True):
+                sum_of_squares += gradient.square() / len(batches)
+        return total
+
+    def _named(self) -> dict[str, Tensor]:
+        names = [name for name, _ in self.network.named_parameters()] if self.importance else []
+        named = {f"importance.{name}": tensor for name, tensor in zip(names, self.importance, strict=True)}
+        return named | {f"anchor.{name}": tensor for name, tensor in zip(names, self.anchor, strict=True)}
+
+    def state(self) -> State:
+        state = super().state()
+        state.tensors |= {name: tensor.clone() for name, tensor in self._named().items()}
+        return state
+
+    def load_state(self, state: State) -> None:
+        super().load_state(state)
+        if "importance.first" in state.tensors:
+            names = [name for name, _ in self.network.named_parameters()]
+            self.importance = [state.tensors[f"importance.{name}"].to(self.torch_device) for name in names]
+            self.anchor = [state.tensors[f"anchor.{name}"].to(self.torch_device) for name in names]
+
+    def storage(self) -> Storage:
+        tensors = self._named().values()
+        floats = sum(tensor.numel() for tensor in tensors)
+        return Storage(0, floats, 4 * floats)

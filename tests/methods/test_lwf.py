@@ -1,0 +1,66 @@
+import pytest
+import torch
+
+from delome import FineTune
+from delome.methods import LwF
+from delome.methods.lwf import distillation
+
+
+def test_a_student_equal_to_its_teacher_has_the_hand_computed_loss_and_no_gradient():
+    logits = torch.tensor([[2.0, 0.0]], requires_grad=True)
+    loss = distillation(logits, logits.detach(), 2.0)
+    loss.backward()
+    assert loss.item() == pytest.approx(0.582203, abs=1e-6)
+    assert logits.grad.abs().max() < 1e-7
+
+
+def test_a_constant_added_to_a_row_changes_nothing():
+    generator = torch.Generator().manual_seed(0)
+    logits, targets = torch.randn(4, 3, generator=generator), torch.randn(4, 3, generator=generator)
+    torch.testing.assert_close(distillation(logits + 5, targets - 3, 2.0), distillation(logits, targets, 2.0))
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+@pytest.mark.parametrize("batch_size", [2000, 20])
+def test_without_strength_and_with_the_usual_start_it_is_fine_tune_to_the_bit(toy_stream, setting, batch_size):
+    common = {"epochs": 5, "hidden": 16, "setting": setting, "batch_size": batch_size}
+    learners = [FineTune(**common), LwF(strength=0.0, kaiming_init=False, **common)]
+    for learner in learners:
+        for task in toy_stream:
+            learner.observe(task)
+    for a, b in zip(*(learner.network.parameters() for learner in learners), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_weights_start_normal_with_std_one_over_root_fan_in(toy_stream):
+    learner = LwF(hidden=256)
+    learner.reset(400, 64)
+    assert learner.network.first.std().item() == pytest.approx(400**-0.5, rel=0.02)
+    assert learner.network.second.std().item() == pytest.approx(256**-0.5, rel=0.02)
+    assert learner.network.first.abs().max() > 2 * 400**-0.5
+
+
+def test_in_til_columns_of_old_tasks_are_distilled_and_future_ones_are_not(toy_stream):
+    learner = LwF(epochs=3, hidden=8, setting="til")
+    learner.observe(toy_stream[0])
+    learner.observe(toy_stream[1])
+    learner.columns = type(learner.columns)("til", [*learner.columns.tasks, toy_stream[2].classes])
+    batch = learner.examples(toy_stream[2].observation())
+    with torch.no_grad():
+        learner.network.first += 0.1
+    learner.begin(None, batch)
+    learner.counts = torch.ones(6)
+    (slope,) = torch.autograd.grad(learner.objective(batch), [learner.network.second])
+    assert (slope[:, :4] != 0).any(dim=0).all()
+
+
+def test_the_teacher_is_the_network_of_the_last_task_and_does_not_move(toy_stream):
+    learner = LwF(epochs=3, hidden=8)
+    learner.observe(toy_stream[0])
+    before = [parameter.clone() for parameter in learner.teacher.parameters()]
+    for a, b in zip(before, learner.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    teacher = learner.teacher
+    learner.observe(toy_stream[1])
+    for a, b in zip(before, teacher.parameters(), strict=True):
+        assert torch.equal(a, b)
