@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from delome import Task, TaskStream, load_graph
 from delome.columns import LabelColumns
-from delome.memory import GradientMatching, KernelMatching, Memory, kernel_matching
+from delome.memory import GradientMatching, KernelMatching, Memory
 from delome.randomness import generator, uniform
 from delome.sparse import to_dense
 from delome.tracking import Tracker
@@ -109,12 +109,7 @@ def draw(task: Task, columns: LabelColumns, budget: int, path: str) -> None:
             point(replace(sampled, networks=count, lr=1e-2)) for count in (25, 50, 100, 200, 400, 800)
         ],
     }
-    exact = []
-    whole = kernel_matching.ITERATIONS
-    for kernel_matching.ITERATIONS in (1, 2, 5, 10, 20, 40, 80):
-        exact.append(point(KernelMatching(budget)))
-    kernel_matching.ITERATIONS = whole
-    curves["exact"] = exact
+    curves["exact"] = [point(KernelMatching(budget, iterations=steps)) for steps in (1, 3, 5, 10, 20, 40, 60)]
     figure = Figure(figsize=(6.5, 4), layout="constrained")
     axes = figure.subplots()
     for name, points in curves.items():

@@ -328,3 +328,27 @@ def test_the_installed_program_refuses_in_one_sentence(folder: Path) -> None:
     assert_refused(
         Outcome(finished.returncode, finished.stdout, finished.stderr), folder, r"there is no file 'absent.npz': .+"
     )
+
+
+def test_an_option_the_method_does_not_have_is_ignored_with_a_note(cli: Cli, folder: Path) -> None:
+    outcome = cli("run", "--method", "finetune", "--epochs", "1", "--budget", "7", "--out", "run", "--json")
+    assert outcome.code == 0
+    assert outcome.err == "delome: note: method finetune has no budget: ignored\n"
+    assert outcome.document["budget"] is None
+
+
+def test_a_parameter_given_twice_is_refused(cli: Cli, folder: Path) -> None:
+    outcome = cli("run", "--budget", "5", "--set", "budget=6", "--out", "run")
+    assert (outcome.code, outcome.err) == (2, "delome: budget is given twice: as an option and with --set\n")
+
+
+def test_a_run_that_does_not_fit_in_memory_is_refused_and_leaves_nothing(cli: Cli, folder: Path) -> None:
+    outcome = cli("run", "--set", "hidden=1000000000000", "--out", "run")
+    assert outcome.code == 2
+    assert outcome.err == "delome: not enough memory for this run: choose a smaller graph, budget or network\n"
+    assert not (folder / "run").exists()
+
+
+def test_help_names_the_defaults_that_are_resolved_later(cli: Cli) -> None:
+    outcome = cli("run", "--help")
+    assert "(default: 200)" in " ".join(outcome.out.replace("│", " ").split())

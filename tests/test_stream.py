@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delome import FineTune, Graph, Learner, TaskStream
+from delome.columns import LabelColumns
 from delome.errors import PastDataError, StreamError
 from delome.stream import Observation, Task, learning
 from delome.tracking import Tracker
@@ -281,6 +282,11 @@ class Looker(Learner):
         learner.found = []
         return learner
 
+    def after_one_task(self) -> Looker:
+        """As if it had learned task 0."""
+        self.columns = LabelColumns("cil", [(0, 1)])
+        return self
+
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
         self.found.append(self.look(observation))
 
@@ -353,7 +359,7 @@ def test_an_observation_is_closed_when_learning_fails(stream: TaskStream) -> Non
 @pytest.mark.parametrize("kind", [Looker, DeclaredLooker])
 def test_a_learner_cannot_read_any_task_through_the_stream(kind: type[Looker], other: int, stream: TaskStream) -> None:
     with pytest.raises(PastDataError) as error:
-        kind.that(lambda _: stream[other].graph).observe(stream[1])
+        kind.that(lambda _: stream[other].graph).after_one_task().observe(stream[1])
     assert str(error.value) == (
         f"{kind.__name__} read the graph of task {other} through the stream while learning: "
         "a learner may only read the observation it is given"
@@ -362,14 +368,15 @@ def test_a_learner_cannot_read_any_task_through_the_stream(kind: type[Looker], o
 
 def test_a_learner_cannot_make_itself_another_observation(stream: TaskStream) -> None:
     with pytest.raises(PastDataError):
-        Looker.that(lambda _: stream[0].observation().graph).observe(stream[1])
+        Looker.that(lambda _: stream[0].observation().graph).after_one_task().observe(stream[1])
     with pytest.raises(PastDataError):
-        Looker.that(lambda _: stream[1].observation(with_past=True).past()).observe(stream[1])
+        looker = Looker.that(lambda _: stream[1].observation(with_past=True).past())
+        looker.after_one_task().observe(stream[1])
 
 
 def test_asking_for_the_past_without_having_declared_it_is_an_error(any_stream: TaskStream) -> None:
     with pytest.raises(PastDataError) as error:
-        Looker.that(lambda observation: observation.past()).observe(any_stream[1])
+        Looker.that(lambda observation: observation.past()).after_one_task().observe(any_stream[1])
     assert str(error.value) == (
         "earlier tasks cannot be read while learning task 1: declare needs_past = True, "
         "and hand in tasks of a TaskStream"

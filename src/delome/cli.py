@@ -40,6 +40,11 @@ def main() -> None:
     except DelomeError as error:
         print(f"delome: {error}", file=sys.stderr)
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        print("delome: not enough memory for this run: choose a smaller graph, budget or network", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("delome: interrupted", file=sys.stderr)
         sys.exit(130)
@@ -115,10 +120,17 @@ def run(
         seeds=seeds,
         seed=seed,
     )
+    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
+    if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
+        print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
     with RunProgress(seeds) as progress:
         stream = config.stream()
         folder = RunFolder.open(out or Path("runs") / config.slug, config)
-        result = run_config(config, stream, folder, progress.tracker)
+        try:
+            result = run_config(config, stream, folder, progress.tracker)
+        except BaseException:
+            folder.discard_if_empty()
+            raise
         figures = write_figures(folder, result)
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False))
@@ -130,7 +142,7 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     from delome.report.tables import accuracy_table, phase_table, summary_lines
 
     console = Console()
-    console.print(accuracy_table(result.seeds[-1]))
+    console.print(accuracy_table(result.seeds[-1], console.width))
     console.print(phase_table(result))
     for line in summary_lines(result):
         console.print(line, highlight=False)

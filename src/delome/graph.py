@@ -72,10 +72,9 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Data, *, undirected: bool = False) -> Graph:
-        """Graph from a PyG ``Data`` with ``x``, ``y`` and optionally ``edge_index``."""
-        for name, meaning in (("x", "node features"), ("y", "labels")):
-            if getattr(data, name, None) is None:
-                raise GraphError(f"the PyG data has no {meaning}: set data.{name}")
+        """Graph from a PyG ``Data`` with ``x`` and optionally ``edge_index`` and ``y``."""
+        if getattr(data, "x", None) is None:
+            raise GraphError("the PyG data has no node features: set data.x")
         edges = data.edge_index if data.edge_index is not None else np.zeros((2, 0), dtype=np.int64)
         return cls(edges, data.x, data.y, undirected=undirected)
 
@@ -165,7 +164,7 @@ def _checked_features(features: Any) -> Features:
             matrix.sum_duplicates()
             matrix = int32_indices(matrix)
         else:
-            matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+            matrix = np.array(matrix, dtype=np.float32, order="C")  # a copy: the caller may change theirs
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if matrix.ndim != 2:
         raise GraphError(f"features must be a table of nodes × features, not {matrix.ndim}-dimensional")

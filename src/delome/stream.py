@@ -51,6 +51,7 @@ class Observation:
     _graph: Graph = field(repr=False)
     _past: Callable[[], list[Observation]] | None = field(default=None, repr=False)
     _open: bool = field(default=True, repr=False)
+    _issued: list[Observation] = field(default_factory=list, repr=False)
 
     @property
     def graph(self) -> Graph:
@@ -67,13 +68,18 @@ class Observation:
                 f"earlier tasks cannot be read while learning task {self.index}: declare needs_past = True, "
                 "and hand in tasks of a TaskStream"
             )
-        return self._past()
+        issued = self._past()
+        self._issued += issued
+        return issued
 
     def close(self) -> None:
         """Ends the learner's access, also through a graph it kept."""
         self._open = False
         self._past = None
         self._graph.__class__ = _GoneGraph
+        self.train = self.labels = np.empty(0, dtype=np.int64)
+        for past in self._issued:
+            past.close()
 
 
 @dataclass(eq=False)
@@ -195,6 +201,11 @@ class TaskStream(Sequence[Task]):
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __repr__(self) -> str:
+        edges = "with" if self.inter_task_edges else "without"
+        tasks = f"{len(self)} tasks of {self.classes_per_task} classes"
+        return f"TaskStream({self._source}, {tasks}, {edges} inter-task edges)"
+
     def __getitem__(self, index: int) -> Task:  # type: ignore[override]  # tasks are taken one by one
         return self._tasks[index]
 
@@ -230,6 +241,8 @@ class TaskStream(Sequence[Task]):
     def _graph_after(self, index: int) -> Graph:
         """Graph of task ``index``, cut when first asked for."""
         if index not in self._graphs:
+            if self.inter_task_edges:
+                self._graphs.clear()  # the grown graph contains the earlier ones
             nodes = self._tasks[index].nodes
             cut = self._source.subgraph(nodes)
             assert cut.labels is not None

@@ -8,7 +8,7 @@ import torch
 
 from delome import Graph, TaskStream
 from delome.backbones import BACKBONES
-from delome.errors import DelomeError, ParameterError, PastDataError
+from delome.errors import DelomeError, ParameterError, PastDataError, StateError
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 
@@ -230,3 +230,41 @@ def test_no_graph_is_kept_beyond_its_task(make, toy_stream):
     for graph in seen:
         with pytest.raises(PastDataError, match="is gone"):
             graph.features  # noqa: B018
+
+
+def test_tasks_are_observed_once_and_in_order(make, toy_stream):
+    learner = make()
+    with pytest.raises(StateError, match="task 1 cannot follow 0 learned tasks"):
+        learner.observe(toy_stream[1])
+    learner.observe(toy_stream[0])
+    with pytest.raises(StateError, match="task 0 cannot follow 1 learned tasks"):
+        learner.observe(toy_stream[0])
+
+
+def test_a_refused_task_leaves_the_learner_as_it_was(make, toy_graph, toy_stream):
+    narrow = TaskStream(Graph(toy_graph.adjacency.nonzero()[::-1], toy_graph.features[:, :5], toy_graph.labels))
+    learner = make()
+    learner.observe(toy_stream[0])
+    before = learner.state()
+    with pytest.raises(StateError, match="trained on 16 features, but the graph has 5"):
+        learner.observe(narrow[1])
+    assert_same_state(learner.state(), before)
+    learner.observe(toy_stream[1])
+    assert learner.evaluate([toy_stream[1]])[0] > 85
+
+
+def test_predicting_no_node_is_no_error(make, toy_stream):
+    learner = make()
+    learner.observe(toy_stream[0])
+    assert learner.predict(toy_stream[0].graph, np.empty(0, int), task=0).tolist() == []
+
+
+def test_a_learner_that_reads_past_graphs_reports_them_as_storage(make, toy_stream):
+    learner = learn(make(), toy_stream)
+    if not learner.needs_past:
+        assert learner.kept_graphs.bytes == 0
+        return
+    assert learner.storage().rows == sum(task.graph.num_nodes for task in toy_stream)
+    features = sum(task.graph.features.nbytes for task in toy_stream)
+    edges = sum(task.graph.adjacency.indices.nbytes + task.graph.adjacency.indptr.nbytes for task in toy_stream)
+    assert learner.kept_graphs.bytes == features + edges

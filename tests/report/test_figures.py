@@ -80,16 +80,16 @@ def test_axes_are_labelled_and_the_title_says_what_was_run() -> None:
     result = result_of(*MATRICES)
     for figure in (accuracy_matrix(result), curve(result)):
         axes = figure.axes[0]
-        assert axes.get_title() == "delome on digits (CIL, 20 rows per class)"
+        assert axes.get_title() == "delome on digits (CIL, SGC, 20 rows per class)"
         assert axes.get_xlabel() and axes.get_ylabel()
 
 
 @pytest.mark.parametrize(
     ("dataset", "method", "expected"),
     [
-        ("digits", "finetune", "finetune on digits (CIL)"),
-        ("file:some/where/graph.npz", "delome", "delome on graph.npz (CIL, 60 rows per class)"),
-        ("synthetic:nodes=60,classes=4", "joint", "joint on synthetic:nodes=60,classes=4 (CIL)"),
+        ("digits", "finetune", "finetune on digits (CIL, SGC)"),
+        ("file:some/where/graph.npz", "delome", "delome on graph.npz (CIL, SGC, 60 rows per class)"),
+        ("synthetic:nodes=60,classes=4", "joint", "joint on synthetic:nodes=60,classes=4 (CIL, SGC)"),
     ],
 )
 def test_a_title_names_method_dataset_setting_and_budget(dataset: str, method: str, expected: str) -> None:

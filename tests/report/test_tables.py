@@ -8,7 +8,7 @@ from rich.text import Text
 
 from delome import AccuracyMatrix
 from delome.experiment import RunConfig, RunResult, SeedResult
-from delome.report.tables import MOST_COLUMNS, accuracy_table, phase_table, summary_lines
+from delome.report.tables import accuracy_table, phase_table, summary_lines
 from delome.state import Storage
 
 HAND_COMPUTED = [[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]]
@@ -54,14 +54,24 @@ def test_the_table_shows_the_matrix_and_the_average_of_each_row() -> None:
     assert "seed 0" in text
 
 
-def test_a_wide_stream_shows_its_last_tasks() -> None:
-    tasks = MOST_COLUMNS + 4
-    matrix = AccuracyMatrix([[float(j) for j in range(t + 1)] for t in range(tasks)])
-    rows = cells(printed(accuracy_table(SeedResult(0, matrix))))
-    assert len(rows) == tasks
-    assert all(len(row) == MOST_COLUMNS + 2 for row in rows)
-    assert rows[-1][1:-1] == [f"{j:.1f}" for j in range(4, tasks)]
-    assert rows[0] == ["0", *[""] * MOST_COLUMNS, "0.0"]
+def test_a_long_stream_shows_its_last_tasks_and_says_so() -> None:
+    matrix = AccuracyMatrix([[float(j) for j in range(t + 1)] for t in range(20)])
+    text = printed(accuracy_table(SeedResult(0, matrix), width=80))
+    rows = cells(text)
+    shown = len(rows[0]) - 2
+    assert "are in matrix.csv" in text
+    assert 5 <= shown < 20
+    assert rows[-1][1:-1] == [f"{j:.1f}" for j in range(20 - shown, 20)]
+    assert rows[0] == ["0", *[""] * shown, "0.0"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_table_fits_the_terminal_with_every_number_whole(width: int) -> None:
+    matrix = AccuracyMatrix([[100.0] * (t + 1) for t in range(35)])
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(accuracy_table(SeedResult(0, matrix), width))
+    assert "…" not in console.file.getvalue()
+    assert all(len(line) <= width for line in console.file.getvalue().splitlines())
 
 
 @pytest.mark.parametrize("value", [0.0, 25.0, 49.99, 50.0, 75.0, 100.0])
@@ -90,7 +100,7 @@ def test_the_summary_says_average_accuracy_and_forgetting_with_their_spread() ->
 
 
 def test_the_summary_of_one_task_has_no_forgetting() -> None:
-    assert plain(summary_lines(result_of([[80.0]])))[0] == "AA 80.00 ± 0.00   AF undefined for a single task"
+    assert plain(summary_lines(result_of([[80.0]])))[0] == "AA 80.00   AF undefined for a single task"
 
 
 def test_the_summary_names_everything_a_number_depends_on() -> None:

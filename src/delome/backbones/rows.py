@@ -80,7 +80,7 @@ class BlockMatrix(SparseMatrix):
     """Sparse matrices below each other that use different columns: each is multiplied with its own columns only."""
 
     def __init__(self, parts: Sequence[SparseMatrix]) -> None:
-        super().__init__(sp.csr_array(sp.vstack([part.matrix for part in parts])), parts[0].device)
+        super().__init__(_stack(parts), parts[0].device)
         self.parts = parts
 
     def product(self, dense: Tensor) -> Tensor:
@@ -90,6 +90,10 @@ class BlockMatrix(SparseMatrix):
         for part, rows in zip(self.parts, dense.split([part.matrix.shape[0] for part in self.parts]), strict=True):
             part.add_transposed_product(rows, total)
         return total
+
+
+def _stack(parts: Sequence[SparseMatrix]) -> sp.csr_array:
+    return sp.csr_array(sp.vstack([part.matrix for part in parts]))
 
 
 class _SparseTimesDense(torch.autograd.Function):
@@ -131,7 +135,7 @@ class Rows:
             if blocks_cost < min(csr_cost, dense_cost):
                 return cls(BlockMatrix(sparse))
             if csr_cost < dense_cost:
-                return cls(SparseMatrix(BlockMatrix(sparse).matrix, parts[0].device))
+                return cls(SparseMatrix(_stack(sparse), parts[0].device))
         return cls(torch.cat([part.dense() for part in parts]))
 
     @property

@@ -32,6 +32,8 @@ def load(path: str, undirected: bool = True) -> Graph:
 
 def _read_npz(file: Path, undirected: bool) -> Graph:
     """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features, labels, optional class_names."""
+    if not zipfile.is_zipfile(file):
+        raise DatasetError(f"'{file}' is not a readable npz archive: it is damaged or of another kind")
     try:
         with file.open("rb") as opened, _archive(opened) as archive:
             arrays = {name: array for name in archive.files if (array := _plain(archive, name)) is not None}

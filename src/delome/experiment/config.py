@@ -58,13 +58,14 @@ class RunConfig:
         if budget is not None and budget < 1:
             raise ParameterError(f"budget must be at least 1 row per class, not {budget}")
         known = parameters_of(learner)
-        chosen: dict[str, Any] = {"setting": setting, "device": device, "seed": seed}
-        chosen |= {} if backbone is None else {"backbone": backbone}
-        chosen |= {} if epochs is None else {"epochs": epochs}
-        chosen |= {"budget": source.budget if budget is None else budget} if "budget" in known else {}
-        if impossible := [name for name in chosen if name not in known]:
-            raise ParameterError(f"method {method_name} has no {impossible[0]}: leave the option out")
-        chosen |= parse_assignments(learner, assignments or [], f"method {method_name}")
+        given = {"backbone": backbone, "epochs": epochs, "budget": budget}
+        assigned = parse_assignments(learner, assignments or [], f"method {method_name}")
+        if twice := [name for name, value in given.items() if value is not None and name in assigned]:
+            raise ParameterError(f"{twice[0]} is given twice: as an option and with --set")
+        defaults = {"setting": setting, "device": device, "seed": seed, "budget": source.budget}
+        chosen: dict[str, Any] = {name: value for name, value in defaults.items() if name in known}
+        chosen |= {name: value for name, value in given.items() if value is not None and name in known}
+        chosen |= assigned
         parameters = values_of(learner(**chosen))
         first = parameters.pop("seed")
         return cls(

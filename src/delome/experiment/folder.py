@@ -44,6 +44,12 @@ class RunFolder:
         folder.write_json("config.json", {"run": config.as_dict(), "versions": versions()})
         return folder
 
+    def discard_if_empty(self) -> None:
+        """Removes a folder that holds nothing but the configuration: the run failed before its first result."""
+        if [path.name for path in self.path.iterdir()] == ["config.json"]:
+            (self.path / "config.json").unlink()
+            self.path.rmdir()
+
     def write_json(self, name: str, content: Any) -> None:
         self.write_text(name, json.dumps(content, indent=1, allow_nan=False) + "\n")
 

@@ -19,14 +19,13 @@ from torch.nn import functional
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
 from delome.memory.initial import Initial, initial_weights
-from delome.memory.kernel import Kernel
+from delome.memory.kernel import CPU, Kernel
 from delome.memory.kernel_matching import relative_loss
 from delome.randomness import uniform
 from delome.sparse import smaller, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
-CPU = torch.device("cpu")
 MatchLoss = Literal["ce", "nll"]
 
 REAL_BATCH = 2000

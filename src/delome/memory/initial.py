@@ -18,7 +18,8 @@ def initial_weights(kind: Initial, rows: int, budget: int, rng: np.random.Genera
 
     ``raw`` and ``propagated``: distinct single rows (of raw or propagated features).
     ``mixture``: averages of a few random rows with random weights.
-    ``noise``: Gaussian with the mean and covariance of the rows. Neither of the last two is anybody's row.
+    ``noise``: Gaussian with the mean and covariance of the rows. Neither of the last two is anybody's row, unless the
+    class has a single one.
     """
     count = min(budget, rows)
     if kind == "noise":
@@ -28,7 +29,7 @@ def initial_weights(kind: Initial, rows: int, budget: int, rng: np.random.Genera
         return noise
     if kind == "mixture":
         mixed = min(MIXED_ROWS, rows)
-        # one random shift of one random order: distinct rows within a mixture, all rows used evenly
+        # consecutive pieces of one random order: distinct rows within a mixture, all rows used evenly
         order = rng.permutation(rows)
         chosen = order[(np.arange(count)[:, None] * mixed + np.arange(mixed)) % rows]
         shares = rng.dirichlet(np.ones(mixed), size=count).astype(np.float32)

@@ -19,6 +19,7 @@ from torch import Tensor
 SMALLEST_SINE = 1e-3
 """Floor of sin θ in denominators: below it float32 angles are noise."""
 TINY = 1e-30
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)

@@ -27,21 +27,20 @@ from delome.backbones.rows import SparseMatrix
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
 from delome.memory.initial import Initial, initial_weights
-from delome.memory.kernel import Kernel
+from delome.memory.kernel import CPU, Kernel
 from delome.sparse import Features, is_sparse_enough, smaller, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
-CPU = torch.device("cpu")
 Result = TypeVar("Result")
+Regime = Literal["gram", "direct", "batch"]
 KernelName = Literal["ntk", "arc-cosine"]
 
 GRAM_ROWS = 2000
 """Up to this many rows, if the features are wider, a class is matched in Gram coordinates."""
 BATCH_ABOVE = 10_000
 """Above this many rows, each step sees a fresh batch of the real rows."""
-BATCH_ROWS = 1000
-BATCH_STEPS = 60
+BATCH_ROWS, BATCH_STALL_STEPS = 1000, 10
 MEASURED_ROWS = 4096
 """Rows on which the loss reached is measured, if a class has more."""
 ITERATIONS = 60
@@ -107,22 +106,32 @@ def mmd(kernel: Kernel, real: RealRows, memory: Tensor, mean_real: Tensor) -> tu
     return loss, gradient
 
 
-def relative_loss(kernel: Kernel, real: Features, memory: np.ndarray, rng: np.random.Generator) -> float:
-    """MMD²(R, Z) / mean K(R, R): the share of the class's mean gradient that the memory does not reproduce.
+class Yardstick:
+    """Measures the relative loss MMD²(R, Z) / mean K(R, R) of memory rows Z for real rows R.
 
-    Measured on `MEASURED_ROWS` random rows if there are more, without the bias that a sample's own spread adds.
+    It is the share of the class's mean gradient (squared norm) that the memory does not reproduce. With more than
+    `MEASURED_ROWS` real rows it is measured on a random sample, without the bias that a sample's own spread adds.
     """
-    n = real.shape[0]
-    if n > MEASURED_ROWS:
-        real = real[rng.choice(n, MEASURED_ROWS, replace=False)]
-    sample = RealRows.of(real, torch.device("cpu"))
-    m = len(sample)
-    mean_real = sample.mean_kernel(kernel).double()
-    diagonal = kernel.of_itself(sample.norms).double().mean()
-    apart = (m * mean_real - diagonal) / max(m - 1, 1)
-    whole = (diagonal + (n - 1) * apart) / n if m > 1 else mean_real
-    loss, _ = mmd(kernel, sample, torch.from_numpy(memory), whole)
-    return float(loss / whole) if whole > 0 else 0.0
+
+    def __init__(self, kernel: Kernel, real: Features, rng: np.random.Generator, device: torch.device = CPU) -> None:
+        n = real.shape[0]
+        if n > MEASURED_ROWS:
+            real = real[rng.choice(n, MEASURED_ROWS, replace=False)]
+        self.kernel, self.sample = kernel, RealRows.of(real, device)
+        m = len(self.sample)
+        mean = self.sample.mean_kernel(kernel).double()
+        diagonal = kernel.of_itself(self.sample.norms).double().mean()
+        apart = (m * mean - diagonal) / max(m - 1, 1)
+        self.mean_real = (diagonal + (n - 1) * apart) / n if m > 1 else mean
+
+    def __call__(self, memory: Tensor) -> float:
+        loss, _ = mmd(self.kernel, self.sample, memory, self.mean_real)
+        return float(loss / self.mean_real) if self.mean_real > 0 else 0.0
+
+
+def relative_loss(kernel: Kernel, real: Features, memory: np.ndarray, rng: np.random.Generator) -> float:
+    """How far memory rows are from lossless: see `Yardstick`."""
+    return Yardstick(kernel, real, rng)(torch.from_numpy(memory))
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ class Matched:
 
     rows: np.ndarray
     steps: int
-    regime: Literal["gram", "direct", "batch"]
+    regime: Regime
 
 
 def match(
@@ -140,7 +149,8 @@ def match(
     kernel: Kernel,
     rng: np.random.Generator,
     device: torch.device,
-    regime: Literal["gram", "direct", "batch"] | None = None,
+    regime: Regime | None = None,
+    iterations: int = ITERATIONS,
 ) -> Matched:
     """Memory rows that match the real rows, starting from the combinations ``weights @ real``.
 
@@ -160,12 +170,12 @@ def match(
     if regime == "gram":
         coordinates, back = gram_coordinates(scaled)
         begin = np.asarray(weights @ coordinates.numpy(), dtype=np.float32)
-        learned, steps = _quasi_newton(RealRows(coordinates.to(device)), begin, kernel, device)
+        learned, steps = _quasi_newton(RealRows(coordinates.to(device)), begin, kernel, device, iterations)
         return Matched(np.asarray(back(learned) @ real, dtype=np.float32), steps, regime)
     if regime == "batch":
-        learned = _batch_descent(scaled, start / scale, kernel, rng, device)
-        return Matched(scale * learned, BATCH_STEPS, regime)
-    learned, steps = _quasi_newton(RealRows.of(scaled, device), start / scale, kernel, device)
+        learned, steps = _batch_descent(scaled, start / scale, kernel, rng, device, iterations)
+    else:
+        learned, steps = _quasi_newton(RealRows.of(scaled, device), start / scale, kernel, device, iterations)
     return Matched(scale * learned, steps, regime)
 
 
@@ -190,13 +200,16 @@ def gram_coordinates(real: Features) -> tuple[Tensor, Callable[[np.ndarray], np.
     return factor.float(), weights_of
 
 
-def _quasi_newton(real: RealRows, start: np.ndarray, kernel: Kernel, device: torch.device) -> tuple[np.ndarray, int]:
+def _quasi_newton(
+    real: RealRows, start: np.ndarray, kernel: Kernel, device: torch.device, iterations: int
+) -> tuple[np.ndarray, int]:
     """L-BFGS until the loss stalls."""
     mean_real = real.mean_kernel(kernel)
     memory = torch.from_numpy(start).to(device).requires_grad_()
     optimizer = torch.optim.LBFGS(
         [memory],
-        max_iter=STALL_STEPS,
+        max_iter=min(STALL_STEPS, iterations),
+        max_eval=4 * STALL_STEPS,
         history_size=10,
         tolerance_grad=0,
         tolerance_change=0,
@@ -211,30 +224,40 @@ def _quasi_newton(real: RealRows, start: np.ndarray, kernel: Kernel, device: tor
         memory.grad = (gradient * share).contiguous()
         return loss * share
 
-    steps, before = 0, math.inf
-    while steps < ITERATIONS:
-        loss = float(optimizer.step(objective))  # at the start of these steps
-        if loss > (1 - STALL) * before:
-            break
-        steps, before = steps + STALL_STEPS, loss
-    return memory.detach().cpu().numpy(), steps
+    before = math.inf
+    while True:
+        loss = float(optimizer.step(objective))  # the loss before these steps
+        steps = optimizer.state[memory]["n_iter"]
+        if steps >= iterations or not loss <= (1 - STALL) * before:
+            return memory.detach().cpu().numpy(), steps
+        before = loss
 
 
 def _batch_descent(
-    real: Features, start: np.ndarray, kernel: Kernel, rng: np.random.Generator, device: torch.device
-) -> np.ndarray:
-    """Gradient descent with momentum; the cross term of each step is that of a fresh batch of real rows."""
+    real: Features, start: np.ndarray, kernel: Kernel, rng: np.random.Generator, device: torch.device, iterations: int
+) -> tuple[np.ndarray, int]:
+    """Gradient descent with momentum, the cross term of each step from a fresh batch of real rows, until it stalls.
+
+    The step b/(a + w) and momentum 0.5 suit any units: the curvature in a row is about (a + w)/b.
+    """
+    yardstick = Yardstick(kernel, real, rng, device)
     memory = torch.from_numpy(start).to(device)
     velocity = torch.zeros_like(memory)
-    step = len(start) / (kernel.a + kernel.w)
+    step_size = len(start) / (kernel.a + kernel.w)
     zero = memory.new_zeros(())
-    for _ in range(BATCH_STEPS):
+    before = math.inf
+    for step in range(1, 2 * iterations + 1):
         batch = RealRows.of(real[rng.choice(real.shape[0], BATCH_ROWS, replace=False)], device)
         _, gradient = mmd(kernel, batch, memory, zero)
-        velocity = 0.5 * velocity - step * gradient
+        velocity = 0.5 * velocity - step_size * gradient
         memory = memory + velocity
+        if step % BATCH_STALL_STEPS == 0:
+            loss = yardstick(memory)
+            if not loss <= (1 - STALL) * before:
+                break
+            before = loss
     learned: np.ndarray = memory.cpu().numpy()
-    return learned
+    return learned, step
 
 
 @dataclass(frozen=True)
@@ -246,6 +269,7 @@ class KernelMatching:
     initial: Initial = "mixture"
     hidden: int = 256
     hops: int = 2
+    iterations: int = ITERATIONS
     device: torch.device = CPU
 
     def build(
@@ -253,15 +277,16 @@ class KernelMatching:
     ) -> Memory:
         propagated = observation.graph.propagate(self.hops)
         width = propagated.shape[1]
-        kernel = Kernel.ntk(width, self.hidden) if self.kernel == "ntk" else Kernel.arc_cosine()
+        ntk = Kernel.ntk(width, self.hidden)
+        kernel = ntk if self.kernel == "ntk" else Kernel.arc_cosine()
 
         def learn(column: int, own_rng: np.random.Generator) -> tuple[sp.csr_array, float, int]:
             rows = propagated[observation.train[observation.labels == column]]
             used = used_columns(rows)
             real = rows[:, used]
             weights = initial_weights(self.initial, real.shape[0], self.budget, own_rng)
-            matched = match(real, weights, kernel, own_rng, self.device)
-            loss = relative_loss(kernel, real, matched.rows, own_rng)
+            matched = match(real, weights, kernel, own_rng, self.device, iterations=self.iterations)
+            loss = relative_loss(ntk, real, matched.rows, own_rng)
             step()
             return widen(matched.rows, used, width), loss, matched.steps
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from delome.backbones.rows import Rows
-from delome.errors import StateError
+from delome.errors import ParameterError, StateError
 from delome.graph import Graph
-from delome.methods.learner import Learner
+from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
 from delome.randomness import generator
 from delome.sparse import Features
@@ -53,7 +53,12 @@ class RidgeStatistics:
         self.rows += count
 
     def round_to_half(self) -> None:
-        """Rounds what is stored to half precision, so that a saved learner is the same learner."""
+        """Rounds to half precision, the form that is saved, so that a saved learner is the same learner.
+
+        Double precision, for tests of exactness, is left alone.
+        """
+        if self.scatter.dtype == torch.float64:
+            return
         self.scatter = self.scatter.half().to(self.scatter.dtype)
         self.means = self.means.half().to(self.means.dtype)
 
@@ -70,7 +75,9 @@ class Analytic(Learner):
     """Class-incremental ridge regression on propagated random features (in the manner of ACIL, Zhuang et al., 2022).
 
     ``φ = relu(√D · u / ‖u‖)`` with ``u = (S² X) R``, R a Gaussian matrix drawn from the seed and never stored. Only
-    sums over nodes are kept, in half precision; the result equals ridge regression on all tasks at once.
+    sums over nodes are kept, in half precision; up to that rounding the result equals ridge regression on all tasks
+    at once. Rows are propagated before they are projected (the same by linearity), so that a task's D-dimensional rows
+    are never all in memory.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))
@@ -95,34 +102,37 @@ class Analytic(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.per_task and self.setting == "cil":
+            raise ParameterError("per_task needs the task of a node: it works in setting til only")
         self.statistics: RidgeStatistics | None = None
-        self.width = 0
+        self.task_weights: list[Tensor] = []
+        self.width, self.size = 0, 0
         self._projection: Tensor | None = None
-        self._weights: Tensor | None = None
 
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
         with tracker.phase("prepare"):
             propagated = observation.graph.propagate(HOPS)
-            if self.statistics is None:
+            if not self.size:
                 self.width = observation.graph.num_features
-                size = self.features or automatic_features(observation.num_classes)
-                self.statistics = RidgeStatistics(size, self.dtype, self.torch_device)
-            self._check_width(observation.graph)
-        with tracker.phase("train", len(observation.classes)) as step:
+                self.size = self.features or automatic_features(observation.num_classes)
+            check_width(observation.graph, self.width)
+        with tracker.phase("train", len(observation.classes) + 1) as step:
             statistics = self.statistics
-            if self.per_task:
-                statistics = RidgeStatistics(len(self.statistics.scatter), self.dtype, self.torch_device)
+            if statistics is None or self.per_task:
+                statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
             for column in observation.classes:
                 nodes = observation.train[observation.labels == column]
                 statistics.add_class(self._random_features(propagated, nodes))
                 step()
             if self.per_task:
-                # the weights themselves are all that a finished task needs
-                weights = statistics.solve(self.ridge).half().to(self.dtype)
-                self.statistics.means = torch.cat([self.statistics.means, weights], dim=1)
-            elif self.dtype is not torch.float64:
+                # its own weights are all that a finished task needs
+                self.task_weights.append(statistics.solve(self.ridge).half())
+                self.weights = torch.cat(self.task_weights, dim=1).to(self.dtype)
+            else:
+                self.statistics = statistics
                 statistics.round_to_half()
-            self._weights = None
+                self.weights = statistics.solve(self.ridge)
+            step()
 
     def _random_features(self, propagated: Features, nodes: np.ndarray) -> Iterator[Tensor]:
         """φ of the nodes, a chunk at a time."""
@@ -137,68 +147,47 @@ class Analytic(Learner):
     @property
     def projection(self) -> Tensor:
         """The Gaussian matrix R, drawn again from the seed when it is needed."""
-        assert self.statistics is not None
         if self._projection is None:
-            shape = (self.width, len(self.statistics.scatter))
-            drawn = generator(self.seed, "projection").standard_normal(shape, dtype=np.float32)
+            drawn = generator(self.seed, "projection").standard_normal((self.width, self.size), dtype=np.float32)
             self._projection = torch.from_numpy(drawn).to(self.torch_device)
         return self._projection
 
-    @property
-    def weights(self) -> Tensor:
-        """Regression weights of all classes seen, solved when first needed after a task."""
-        assert self.statistics is not None
-        if self._weights is None:
-            self._weights = self.statistics.means if self.per_task else self.statistics.solve(self.ridge)
-        return self._weights
-
     def _scores(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        self._check_width(graph)
-        weights = self.weights
-        return torch.cat([chunk @ weights for chunk in self._random_features(graph.propagate(HOPS), nodes)])
-
-    def _check_width(self, graph: Graph) -> None:
-        if graph.num_features != self.width:
-            raise StateError(
-                f"the learner was trained on {self.width} features, but the graph has {graph.num_features}"
-            )
-
-    def _stored(self) -> dict[str, Tensor]:
-        """Half-precision tensors that are everything the learner keeps."""
-        if self.statistics is None:
-            return {}
-        means = {"means": self.statistics.means.half()}
-        if self.per_task:
-            return means
-        return means | {"scatter": self.statistics.scatter[_lower(len(self.statistics.scatter))].half()}
+        check_width(graph, self.width)
+        return torch.cat([chunk @ self.weights for chunk in self._random_features(graph.propagate(HOPS), nodes)])
 
     def state(self) -> State:
         state = super().state()
-        state.tensors |= self._stored()
+        state.values |= {"width": self.width, "random_features": self.size}
+        state.tensors |= {f"weights.{task}": weights.clone() for task, weights in enumerate(self.task_weights)}
         if self.statistics is not None:
-            size = len(self.statistics.scatter)
-            state.values |= {"width": self.width, "rows": self.statistics.rows, "random_features": size}
+            state.values["rows"] = self.statistics.rows
+            state.tensors["means"] = self.statistics.means.half()
+            state.tensors["scatter"] = self.statistics.scatter[_lower(self.size)].half()
         return state
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        if "means" not in state.tensors:
-            return
-        size = state.values["random_features"]
-        if self.features not in (None, size):
-            raise StateError(f"the state has {size} random features, the learner {self.features}")
-        self.width, self._projection, self._weights = state.values["width"], None, None
-        self.statistics = RidgeStatistics(size, self.dtype, self.torch_device)
-        self.statistics.rows = state.values["rows"]
-        self.statistics.means = state.tensors["means"].to(self.torch_device, self.dtype)
+        self.width, self.size = state.values["width"], state.values["random_features"]
+        if self.size and self.features not in (None, self.size):
+            raise StateError(f"the state has {self.size} random features, the learner {self.features}")
+        if self.per_task and self.columns.tasks:
+            self.task_weights = [state.tensors[f"weights.{task}"] for task in range(len(self.columns.tasks))]
+            self.weights = torch.cat(self.task_weights, dim=1).to(self.torch_device, self.dtype)
         if "scatter" in state.tensors:
+            self.statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
+            self.statistics.rows = state.values["rows"]
+            self.statistics.means = state.tensors["means"].to(self.torch_device, self.dtype)
             scatter = self.statistics.scatter
-            scatter[_lower(size)] = state.tensors["scatter"].to(self.torch_device, self.dtype)
+            scatter[_lower(self.size)] = state.tensors["scatter"].to(self.torch_device, self.dtype)
             scatter += scatter.tril(-1).T
+            self.weights = self.statistics.solve(self.ridge)
 
     def storage(self) -> Storage:
-        stored = self._stored().values()
-        return Storage(0, sum(tensor.numel() for tensor in stored), sum(tensor.numel() * 2 for tensor in stored))
+        floats = sum(weights.numel() for weights in self.task_weights)
+        if self.statistics is not None:
+            floats += self.statistics.means.numel() + self.size * (self.size + 1) // 2
+        return Storage(0, floats, 2 * floats)
 
 
 def _lower(size: int) -> Tensor:

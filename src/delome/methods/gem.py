@@ -123,9 +123,9 @@ class GEM(GradientLearner):
         self.positions = [state.tensors[f"stored.{k}"].numpy() for k in range(len(self.columns.tasks))]
 
     def storage(self) -> Storage:
-        rows = sum(len(ids) for ids in self.positions)
-        floats = len(self.positions) * sum(parameter.numel() for parameter in self.network.parameters())
-        return Storage(rows, floats, 4 * floats + 8 * rows)
+        kept = self.kept_graphs
+        gradients = len(self.positions) * sum(parameter.numel() for parameter in self.network.parameters())
+        return Storage(kept.rows, kept.floats + gradients, kept.bytes + 4 * gradients)
 
 
 def _grad(parameter: torch.nn.Parameter) -> Tensor:

@@ -13,7 +13,7 @@ from delome.backbones import BACKBONES, Backbone
 from delome.errors import StateError
 from delome.graph import Graph
 from delome.losses import Balanced, Loss
-from delome.methods.learner import Learner
+from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
 from delome.randomness import generator
 from delome.state import State
@@ -80,7 +80,7 @@ class GradientLearner(Learner):
         with tracker.phase("prepare"):
             if self.model is None:
                 self.reset(observation.graph.num_features, observation.num_classes)
-            self._check_width(observation.graph)
+            check_width(observation.graph, self.network.first.shape[0])
             current = self.examples(observation)
             self.counts = torch.bincount(current.labels, minlength=self.columns.seen)
             examples = self.begin(observation, current)
@@ -104,13 +104,8 @@ class GradientLearner(Learner):
         labels = torch.from_numpy(observation.labels).to(self.torch_device)
         return Examples(inputs, labels, torch.full_like(labels, observation.index))
 
-    def _check_width(self, graph: Graph) -> None:
-        width = self.network.first.shape[0]
-        if graph.num_features != width:
-            raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
-
     def _scores(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        self._check_width(graph)
+        check_width(graph, self.network.first.shape[0])
         with torch.no_grad():
             return self.network(self.network.prepare(graph).select(nodes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -42,14 +42,26 @@ class Learner(ABC):
             raise ParameterError(f"{type(self).__name__} does not work in setting '{self.setting}'")
         self.torch_device = resolve_device(self.device)
         self.columns = LabelColumns(self.setting, [])
+        self.kept_graphs = Storage()
 
     def observe(self, task: Task, tracker: Tracker | None = None) -> None:
         """Learns one more task."""
+        learned = len(self.columns.tasks)
+        if task.index != learned:
+            raise StateError(
+                f"task {task.index} cannot follow {learned} learned tasks: observe each task once, in order"
+            )
         observation = task.observation(with_past=self.needs_past)
-        self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
+        before = self.columns
+        self.columns = LabelColumns(self.setting, [*before.tasks, observation.classes])
         try:
             with learning(type(self).__name__):
                 self._learn(observation, tracker or Tracker())
+                if self.needs_past:
+                    self.kept_graphs = _storage_of([*observation.past(), observation])
+        except BaseException:
+            self.columns = before
+            raise
         finally:
             observation.close()
 
@@ -57,16 +69,21 @@ class Learner(ABC):
         """Class column of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
         if not self.columns.tasks:
             raise StateError("nothing was learned yet: call observe first")
-        if self.setting == "til" and task is None:
-            raise ParameterError("a task-incremental learner predicts within a task: give its index")
-        nodes = np.arange(graph.num_nodes) if nodes is None else nodes
+        if self.setting == "til" and task not in range(len(self.columns.tasks)):
+            known = f"0 to {len(self.columns.tasks) - 1}"
+            raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
+        nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
+        if len(nodes) == 0:
+            return np.empty(0, dtype=np.int64)
         scores = self._scores(graph, nodes)
         tasks = torch.full((len(nodes),), task or 0, device=scores.device)
         predicted: np.ndarray = self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy()
         return predicted
 
     def score(self, tasks: Iterable[Task], split: str = "test") -> list[Score]:
-        """Accuracies on the ``test`` (or ``val``) nodes of each task."""
+        """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
+        if split not in ("train", "val", "test"):
+            raise ParameterError(f"split must be train, val or test, not '{split}'")
         scores = []
         for task in tasks:
             nodes, labels = getattr(task, split), task.graph.labels
@@ -88,15 +105,17 @@ class Learner(ABC):
 
     def state(self) -> State:
         """What was learned, as tensors and plain values."""
-        return State(values={"task_classes": [list(classes) for classes in self.columns.tasks]})
+        tasks = [list(classes) for classes in self.columns.tasks]
+        return State(values={"task_classes": tasks, "kept_graphs": asdict(self.kept_graphs)})
 
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
         self.columns = LabelColumns(self.setting, [tuple(classes) for classes in state.values["task_classes"]])
+        self.kept_graphs = Storage(**state.values["kept_graphs"])
 
     def storage(self) -> Storage:
-        """What is kept for old tasks."""
-        return Storage()
+        """What is kept for old tasks: for a learner that reads past graphs, those graphs."""
+        return self.kept_graphs
 
     def report(self) -> dict[str, list[float]]:
         """Measurements of a learner's own about the last task, e.g. how well the memory of each class matches."""
@@ -104,13 +123,33 @@ class Learner(ABC):
 
 
 def resolve_device(name: str) -> torch.device:
-    """``auto`` is the accelerator if there is one."""
+    """``auto`` is a CUDA device if there is one; other accelerators lack sparse products or double precision."""
     if name == "auto":
-        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return accelerator or torch.device("cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
         raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
     return device
+
+
+def check_width(graph: Graph, width: int) -> None:
+    """Refuses a graph whose features are not those the learner was trained on."""
+    if graph.num_features != width:
+        raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
+
+
+def _storage_of(observations: list[Observation]) -> Storage:
+    """Nodes, feature values and bytes of the graphs of observations, a shared graph counted once."""
+    graphs = {id(observation.graph.features): observation.graph for observation in observations}.values()
+    arrays = []
+    for graph in graphs:
+        features = graph.features
+        arrays += [graph.adjacency.indices, graph.adjacency.indptr]
+        arrays += [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
+    return Storage(
+        sum(graph.num_nodes for graph in graphs),
+        sum(graph.features.size for graph in graphs),
+        sum(array.nbytes for array in arrays),
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from delome.experiment.folder import RunFolder
 from delome.experiment.runner import RunResult
@@ -27,7 +28,9 @@ def title(result: RunResult) -> str:
         if "file:" in result.config.dataset
         else result.config.dataset
     )
-    return f"{result.config.method} on {dataset} ({parameters['setting'].upper()}{budget})"
+    backbone = f", {parameters['backbone'].upper()}" if "backbone" in parameters else ""
+    seeds = f", {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
+    return f"{result.config.method} on {dataset} ({parameters['setting'].upper()}{backbone}{budget}{seeds})"
 
 
 def accuracy_matrix(result: RunResult) -> Figure:
@@ -61,5 +64,6 @@ def curve(result: RunResult) -> Figure:
     axes.plot(tasks, result.curve, marker="o", markersize=4)
     axes.fill_between(tasks, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
     axes.set(xlabel="tasks learned", ylabel="AA, %", ylim=(0, 102), title=title(result))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     return figure

@@ -8,18 +8,22 @@ from rich.text import Text
 
 from delome.experiment.runner import RunResult, SeedResult
 
-MOST_COLUMNS = 16
+FIXED_WIDTH, COLUMN_WIDTH = 17, 8
+"""Characters of the first and last column, and of a column of accuracies."""
 
 
-def accuracy_table(seed: SeedResult) -> Table:
-    """The accuracy matrix, coloured from red (forgotten) to green; wide streams show their last tasks."""
+def accuracy_table(seed: SeedResult, width: int = 120) -> Table:
+    """The accuracy matrix, coloured from red (forgotten) to green; of a long stream as many last tasks as fit."""
     rows = seed.matrix.rows
-    first = max(0, len(rows) - MOST_COLUMNS)
-    table = Table(title=f"Accuracy in % on each task (columns) after learning each task (rows), seed {seed.seed}")
-    table.add_column("task", justify="right")
+    fitting = max(1, (width - FIXED_WIDTH) // COLUMN_WIDTH)
+    first = max(0, len(rows) - fitting)
+    left_out = f"; tasks 0 to {first - 1} are in matrix.csv" if first else ""
+    title = f"Accuracy in % on each task (columns) after learning each task (rows), seed {seed.seed}{left_out}"
+    table = Table(title=title)
+    table.add_column("task", justify="right", no_wrap=True)
     for j in range(first, len(rows)):
-        table.add_column(str(j), justify="right")
-    table.add_column("AA", justify="right", style="bold")
+        table.add_column(str(j), justify="right", no_wrap=True)
+    table.add_column("AA", justify="right", style="bold", no_wrap=True)
     for t, row in enumerate(rows):
         cells = [_coloured(value) for value in row[first:]]
         cells += [Text("")] * (len(rows) - first - len(cells))
@@ -50,9 +54,10 @@ def summary_lines(result: RunResult) -> list[str]:
     storage = result.seeds[-1].storage
     protocol = config.protocol
     edges = "with" if config.inter_task_edges else "without"
+    several = len(result.seeds) > 1
+    forgetting = "AF undefined for a single task" if af is None else _with_spread("AF", af, "+.2f", several)
     lines = [
-        f"[bold]AA {aa[0]:.2f} ± {aa[1]:.2f}[/bold]   "
-        + (f"[bold]AF {af[0]:+.2f} ± {af[1]:.2f}[/bold]" if af else "AF undefined for a single task"),
+        f"{_with_spread('AA', aa, '.2f', several)}   {forgetting}",
         f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
         f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
@@ -68,3 +73,9 @@ def summary_lines(result: RunResult) -> list[str]:
         shown = ", ".join(f"{label} ({why})" for label, why in list(result.dropped.items())[:3])
         lines.append(f"classes left out: {len(result.dropped)}: {shown}" + ("…" if len(result.dropped) > 3 else ""))
     return lines
+
+
+def _with_spread(name: str, value: tuple[float, float], form: str, several: bool) -> str:
+    """Mean, and standard deviation if there are several seeds."""
+    spread = f" ± {value[1]:.2f}" if several else ""
+    return f"[bold]{name} {value[0]:{form}}{spread}[/bold]"
