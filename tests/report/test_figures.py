@@ -80,7 +80,7 @@ def test_axes_are_labelled_and_the_title_says_what_was_run() -> None:
     result = result_of(*MATRICES)
     for figure in (accuracy_matrix(result), curve(result)):
         axes = figure.axes[0]
-        assert axes.get_title() == "delome on digits (CIL, SGC, 20 rows per class)"
+        assert axes.get_title() == "delome on digits (CIL, SGC, 20 rows per class, 2 seeds)"
         assert axes.get_xlabel() and axes.get_ylabel()
 
 
