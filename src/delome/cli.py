@@ -62,7 +62,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    """Options that stand before a command."""
 
 
 @app.command()

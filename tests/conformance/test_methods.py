@@ -16,6 +16,7 @@ SMALL = {"epochs": 40, "networks": 20, "budget": 8, "hidden": 32, "features": 64
 
 
 def variants():
+    """(name, setting, backbone) of every method."""
     for name, method in METHODS.items():
         backbones = BACKBONES if "backbone" in parameters_of(method) else [None]
         for setting in method.settings:
@@ -145,11 +146,9 @@ def test_storage_stays_within_the_budget(make, toy_stream):
             assert rows == 0
 
 
+@pytest.mark.parametrize("make", [each for each in variants() if each.values[0][1] == "cil"], indirect=True)
 def test_knowing_the_task_never_hurts(make, toy_stream):
-    learner = make()
-    if learner.setting != "cil" or "til" not in learner.settings:
-        pytest.skip("compares the same CIL-trained model in both settings")
-    learn(learner, toy_stream)
+    learner = learn(make(), toy_stream)
     informed = make(setting="til")
     informed.load_state(learner.state())
     for with_task, without in zip(informed.evaluate(toy_stream), learner.evaluate(toy_stream), strict=True):
