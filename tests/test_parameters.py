@@ -142,9 +142,9 @@ def test_the_last_of_two_assignments_counts() -> None:
             "unknown parameter of the knobs 'cuont': did you mean 'count'? "
             "(known: choice, count, flag, limit, name, rate)",
         ),
-        ("plain=4", "unknown parameter of the knobs 'plain': (known: choice, count, flag, limit, name, rate)"),
+        ("plain=4", "unknown parameter of the knobs 'plain' (known: choice, count, flag, limit, name, rate)"),
         ("count=0", "count must be at least 1, not 0"),
-        ("choice=three", "unknown choice 'three': (known: one, two)"),
+        ("choice=three", "unknown choice 'three' (known: one, two)"),
     ],
 )
 def test_wrong_assignments_are_refused(assignment: str, sentence: str) -> None:

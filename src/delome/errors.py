@@ -46,5 +46,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f" did you mean '{near[0]}'?" if near else ""
-    return f"unknown {kind} '{name}':{hint} (known: {', '.join(names)})"
+    hint = f": did you mean '{near[0]}'?" if near else ""
+    return f"unknown {kind} '{name}'{hint} (known: {', '.join(names)})"

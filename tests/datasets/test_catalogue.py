@@ -65,7 +65,7 @@ def test_a_file_is_found_by_its_path(write_npz: Callable[..., Path]) -> None:
     ("name", "sentence"),
     [
         ("digts", f"unknown dataset 'digts': did you mean 'digits'? (known: {', '.join(sorted(DATASETS))})"),
-        ("zzz:nodes=4", f"unknown dataset 'zzz': (known: {', '.join(sorted(DATASETS))})"),
+        ("zzz:nodes=4", f"unknown dataset 'zzz' (known: {', '.join(sorted(DATASETS))})"),
         ("file", "dataset 'file' needs an argument: write file:PATH"),
         ("file:", "dataset 'file' needs an argument: write file:PATH"),
         ("digits:8", "'8' in dataset 'digits:8' is not of the form option=value"),

@@ -67,7 +67,7 @@ def summary_lines(result: RunResult) -> list[str]:
     if "relative_loss" in result.reports:
         lossless = 100 * (1 - result.reports["relative_loss"])
         lines.append(
-            f"the memory reproduces {lossless:.1f} % of the classes' expected training gradients (squared norm)"
+            f"the memory reproduces {lossless:.2f} % of the classes' expected training gradients (squared norm)"
         )
     if result.dropped:
         shown = ", ".join(f"{label} ({why})" for label, why in list(result.dropped.items())[:3])
