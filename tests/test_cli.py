@@ -93,7 +93,7 @@ def in_words(parameter: object) -> str | None:
         (("--dataset", "file:absent.npz"), r"there is no file 'absent.npz': check the path after 'file:'"),
         (("--dataset", "file"), r"dataset 'file' needs an argument: write file:PATH"),
         (("--method", "delom"), r"unknown method 'delom': did you mean 'delome'\? \(known: .+\)"),
-        (("--method", "zzz"), r"unknown method 'zzz': \(known: .+\)"),
+        (("--method", "zzz"), r"unknown method 'zzz' \(known: .+\)"),
         (("--set", "tua=1"), r"unknown parameter of method delome 'tua': did you mean 'tau'\? \(known: .+\)"),
         (("--set", "tau"), r"'tau' is not of the form name=value"),
         (("--set", "tau=high"), r"tau must be a number, not 'high'"),
