@@ -290,7 +290,7 @@ class Looker(Learner):
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
         self.found.append(self.look(observation))
 
-    def _scores(self, graph: Graph, nodes: np.ndarray) -> torch.Tensor:
+    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> torch.Tensor:
         return torch.zeros(len(nodes), 8)
 
 

@@ -74,7 +74,7 @@ def run(
     setting: Annotated[
         str, typer.Option(help="cil: choose among all classes seen; til: the task of a node is known.")
     ] = "cil",
-    backbone: Annotated[str | None, typer.Option(help="Network: sgc or gcn. (default: sgc)")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Network: sgc, gcn or gat. (default: sgc)")] = None,
     budget: Annotated[
         int | None, typer.Option(help="Memory rows per class. (default: the dataset's usual one)")
     ] = None,

@@ -37,7 +37,7 @@ class Plain:
 
     def __call__(self, logits: Tensor, labels: Tensor, groups: Tensor, counts: Tensor) -> Tensor:
         sizes = torch.bincount(groups)
-        return _weighted(logits, labels, 1 / sizes[groups])
+        return weighted(logits, labels, 1 / sizes[groups])
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,14 @@ class Balanced:
     pooled: bool = True
 
     def __call__(self, logits: Tensor, labels: Tensor, groups: Tensor, counts: Tensor) -> Tensor:
-        width = logits.shape[1]
+        return weighted(logits, labels, self.weights(labels, groups, logits.shape[1]))
+
+    def weights(self, labels: Tensor, groups: Tensor, width: int) -> Tensor:
+        """Weight of each row: they add up to one over a group, shared evenly by the classes present in it."""
         cells = groups * width + labels
         sizes = torch.bincount(cells, minlength=(int(groups.max()) + 1) * width)
         classes_present = (sizes.view(-1, width) > 0).sum(dim=1)
-        return _weighted(logits, labels, 1 / (sizes[cells] * classes_present[groups]))
+        return 1 / (sizes[cells] * classes_present[groups])
 
 
 @dataclass(frozen=True)
@@ -78,5 +81,6 @@ class Debiased:
         return Plain()(logits + self.adjustment(counts), labels, groups, counts)
 
 
-def _weighted(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+def weighted(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """Sum of the rows' cross-entropies, each with its weight."""
     return (functional.cross_entropy(logits, labels, reduction="none") * weights).sum()

@@ -20,6 +20,11 @@ def generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy, spawn_key=indices)))
 
 
+def torch_generator(device: torch.device, seed: int, purpose: str, *indices: int) -> torch.Generator:
+    """The same for random tensors that are made on a device."""
+    return torch.Generator(device).manual_seed(int(generator(seed, purpose, *indices).integers(2**63)))
+
+
 def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> Tensor:
     """Float32 tensor uniform in ±bound on a 16-bit grid with mean exactly zero.
 

@@ -47,6 +47,14 @@ def used_columns(*matrices: Features) -> np.ndarray:
     return np.flatnonzero(used)
 
 
+def narrow(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+    """The matrix without its empty columns, and the columns that are left."""
+    used = used_columns(matrix)
+    position = np.zeros(matrix.shape[1], dtype=matrix.indices.dtype)
+    position[used] = np.arange(len(used))
+    return sp.csr_array((matrix.data, position[matrix.indices], matrix.indptr), (matrix.shape[0], len(used))), used
+
+
 def widen(rows: np.ndarray, columns: np.ndarray, width: int) -> sp.csr_array:
     """Dense rows of some columns as sparse rows of all ``width`` columns."""
     count, used = rows.shape

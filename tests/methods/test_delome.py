@@ -5,6 +5,7 @@ import torch
 from delome import DeLoMe
 from delome.errors import ParameterError
 from delome.memory import MemoryBank
+from delome.tracking import Tracker
 
 QUICK = {"budget": 20, "epochs": 60, "networks": 60}
 MATCHINGS = pytest.mark.parametrize("matching", ["exact", "sampled"])
@@ -56,7 +57,7 @@ def test_loss_of_a_step_is_current_mean_plus_a_mean_for_each_memory(toy_stream):
     for memory in bank.memories[:2]:
         learner.bank.append(memory)
     learner.counts = torch.bincount(current.labels, minlength=6)
-    learner.begin(observation, current)
+    learner.begin(observation, current, Tracker())
     adjustment = torch.log(learner.counts / learner.counts.sum())
 
     def mean_loss(rows, labels):

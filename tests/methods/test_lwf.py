@@ -4,6 +4,7 @@ import torch
 from delome import FineTune
 from delome.methods import LwF
 from delome.methods.lwf import distillation
+from delome.tracking import Tracker
 
 
 def test_a_student_equal_to_its_teacher_has_the_hand_computed_loss_and_no_gradient():
@@ -48,7 +49,7 @@ def test_in_til_columns_of_old_tasks_are_distilled_and_future_ones_are_not(toy_s
     batch = learner.examples(toy_stream[2].observation())
     with torch.no_grad():
         learner.network.first += 0.1
-    learner.begin(None, batch)
+    learner.begin(None, batch, Tracker())
     learner.counts = torch.ones(6)
     (slope,) = torch.autograd.grad(learner.objective(batch), [learner.network.second])
     assert (slope[:, :4] != 0).any(dim=0).all()

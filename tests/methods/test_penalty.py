@@ -91,7 +91,7 @@ def test_mas_merges_2_of_10_rows_with_5_of_30_to_4_25(toy_stream, monkeypatch):
     learner.rows_seen = 10
     monkeypatch.setattr(learner, "squared_gradients", lambda *_: [torch.full_like(u, 5.0) for u in learner.importance])
     examples = learner.examples(toy_stream[0].observation()).select(np.arange(30))
-    learner.remember(examples, None)
+    learner.remember(None, examples, None)
     assert all((u == 4.25).all() for u in learner.importance)
 
 

@@ -30,6 +30,8 @@ class Backbone(nn.Module):
     """
 
     hops = 2
+    noise: torch.Generator | None = None
+    """Source of dropout; set while a network trains, and only GAT uses it."""
 
     def __init__(
         self, features: int, hidden: int, classes: int, rng: np.random.Generator, device: torch.device
@@ -50,6 +52,14 @@ class Backbone(nn.Module):
     @abstractmethod
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits over all class columns."""
+
+    @abstractmethod
+    def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+        """Hidden units of nodes: the activations that the second layer reads."""
+
+    @abstractmethod
+    def topology(self, graph: Graph) -> Tensor:
+        """Norm of the attention between neighbours, differentiable in the parameters (for TWP)."""
 
     def __call__(self, inputs: Inputs) -> Tensor:
         logits: Tensor = super().__call__(inputs)

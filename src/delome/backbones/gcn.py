@@ -10,9 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
+from delome.backbones.attention import InEdges, topology_norm
 from delome.backbones.backbone import Backbone, Inputs
 from delome.backbones.rows import Rows, SparseMatrix
 from delome.graph import Graph
+from delome.sparse import narrow
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,8 @@ class Neighbourhood:
 
     def select(self, index: np.ndarray) -> Neighbourhood:
         """Only the chosen rows, and only the nodes they reach."""
-        chosen = self.operator.matrix[index]
-        columns, positions = np.unique(chosen.indices, return_inverse=True)
-        narrow = sp.csr_array(
-            (chosen.data, positions.astype(chosen.indices.dtype), chosen.indptr), shape=(len(index), len(columns))
-        )
-        return Neighbourhood(self.reached.select(columns), SparseMatrix(narrow, self.operator.device))
+        chosen, reached = narrow(self.operator.matrix[index])
+        return Neighbourhood(self.reached.select(reached), SparseMatrix(chosen, self.operator.device))
 
 
 class GCN(Backbone):
@@ -54,3 +52,11 @@ class GCN(Backbone):
         neighbourhood = cast(Neighbourhood, inputs)
         activations = neighbourhood.reached.times(self.first).relu()
         return neighbourhood.operator.times(activations @ self.second)
+
+    def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+        return self.prepare(graph).reached.select(nodes).times(self.first).relu()
+
+    def topology(self, graph: Graph) -> Tensor:
+        """Attention between the first layer's outputs."""
+        edges = InEdges(graph.operator(), np.arange(graph.num_nodes), self.device)
+        return topology_norm(self.prepare(graph).reached.times(self.first), edges)

@@ -156,6 +156,18 @@ class Rows:
             return Rows(SparseMatrix(self.content.matrix[index], self.device))
         return Rows(self.content[torch.from_numpy(index).to(self.device)])
 
+    def dropped(self, rate: float, noise: torch.Generator) -> Rows:
+        """The rows with a share of their values set to zero, the others scaled up to keep the mean."""
+
+        def mask(values: Tensor) -> Tensor:
+            return (torch.rand(values.shape, generator=noise, device=self.device) >= rate) / (1 - rate)
+
+        if isinstance(self.content, SparseMatrix):
+            matrix = self.content.matrix
+            data = matrix.data * mask(torch.from_numpy(matrix.data)).cpu().numpy()
+            return Rows(SparseMatrix(sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape), self.device))
+        return Rows(self.content * mask(self.content))
+
     def times(self, weight: Tensor) -> Tensor:
         if isinstance(self.content, SparseMatrix):
             return self.content.times(weight)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
 from torch import Tensor
 
+from delome.backbones.attention import InEdges, topology_norm
 from delome.backbones.backbone import Backbone, Inputs
 from delome.backbones.rows import Rows
 from delome.graph import Graph
@@ -27,3 +29,11 @@ class SGC(Backbone):
 
     def forward(self, inputs: Inputs) -> Tensor:
         return cast(Rows, inputs).times(self.first).relu() @ self.second
+
+    def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+        return self.prepare(graph).select(nodes).times(self.first).relu()
+
+    def topology(self, graph: Graph) -> Tensor:
+        """Attention between the logits."""
+        edges = InEdges(graph.operator(), np.arange(graph.num_nodes), self.device)
+        return topology_norm(self(self.prepare(graph)), edges)

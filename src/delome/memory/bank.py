@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,8 +55,8 @@ class MemoryBuilder(Protocol):
 class MemoryBank:
     """The memories of all finished tasks."""
 
-    def __init__(self) -> None:
-        self.memories: list[Memory] = []
+    def __init__(self, memories: Sequence[Memory] = ()) -> None:
+        self.memories = list(memories)
 
     def __len__(self) -> int:
         return len(self.memories)

@@ -152,7 +152,7 @@ class Analytic(Learner):
             self._projection = torch.from_numpy(drawn).to(self.torch_device)
         return self._projection
 
-    def _scores(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
         check_width(graph, self.width)
         return torch.cat([chunk @ self.weights for chunk in self._random_features(graph.propagate(HOPS), nodes)])
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import torch
-
 from delome.methods.penalty import PenaltyLearner
 from delome.parameters import Param
+from delome.stream import Observation
 from delome.training import Examples, Schedule
 
 
@@ -32,10 +31,6 @@ class EWC(PenaltyLearner):
 
     summary: ClassVar[str] = "penalty on parameters with large loss gradients at old optima"
 
-    def remember(self, examples: Examples, schedule: Schedule) -> None:
+    def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:
         fisher = self.squared_gradients(examples, schedule, self.task_loss)
-        parameters = [parameter.detach() for parameter in self.network.parameters()]
-        importance = self.importance or [torch.zeros_like(parameter) for parameter in parameters]
-        anchor = self.anchor or [torch.zeros_like(parameter) for parameter in parameters]
-        self.importance = [u + self.strength * f for u, f in zip(importance, fisher, strict=True)]
-        self.anchor = [v + self.strength * f * p for v, f, p in zip(anchor, fisher, parameters, strict=True)]
+        self.accumulate([self.strength * f for f in fisher])

@@ -71,9 +71,10 @@ class GEM(GradientLearner):
         super().__post_init__()
         self.positions: list[np.ndarray] = []
 
-    def begin(self, observation: Observation, examples: Examples) -> Examples:
-        past = [self.examples(task) for task in observation.past()]
-        self._old = [task.select(stored) for task, stored in zip(past, self.positions, strict=True)]
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
+        with tracker.phase("prepare"):
+            past = [self.examples(task) for task in observation.past()]
+            self._old = [task.select(stored) for task, stored in zip(past, self.positions, strict=True)]
         self._gradients: Tensor | None = None
         size = self.batch_size or len(examples)
         self._steps, self._steps_in_epoch = 0, -(-len(examples) // size)

@@ -15,7 +15,7 @@ from delome.graph import Graph
 from delome.losses import Balanced, Loss
 from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
-from delome.randomness import generator
+from delome.randomness import generator, torch_generator
 from delome.state import State
 from delome.stream import Observation
 from delome.tracking import Tracker
@@ -29,7 +29,7 @@ class GradientLearner(Learner):
     A method changes what it needs of: ``begin``, ``objective``, ``adjust``, ``end``.
     """
 
-    backbone: Annotated[Literal["sgc", "gcn"], Param("network that classifies nodes")] = "sgc"
+    backbone: Annotated[Literal["sgc", "gcn", "gat"], Param("network that classifies nodes")] = "sgc"
     hidden: Annotated[int, Param("hidden units", least=1)] = 256
     epochs: Annotated[int, Param("passes over the training nodes of a task", least=1)] = 200
     lr: Annotated[float, Param("Adam's step size", above=0)] = 0.005
@@ -46,7 +46,7 @@ class GradientLearner(Learner):
         """How the rows of a batch are weighed."""
         return Balanced()
 
-    def begin(self, observation: Observation, examples: Examples) -> Examples:
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         """Before training on a task; returns the examples to pass over."""
         return examples
 
@@ -83,11 +83,15 @@ class GradientLearner(Learner):
             check_width(observation.graph, self.network.first.shape[0])
             current = self.examples(observation)
             self.counts = torch.bincount(current.labels, minlength=self.columns.seen)
-            examples = self.begin(observation, current)
+        examples = self.begin(observation, current, tracker)
         schedule = Schedule(self.epochs, self.batch_size, self.seed, observation.index)
         assert self.optimizer is not None
         with tracker.phase("train", self.epochs) as step:
-            train(examples, schedule, self.optimizer, self.objective, self.adjust, step)
+            self.network.noise = torch_generator(self.torch_device, self.seed, "dropout", observation.index)
+            try:
+                train(examples, schedule, self.optimizer, self.objective, self.adjust, step)
+            finally:
+                self.network.noise = None
         self.end(observation, tracker)
 
     def reset(self, features: int, classes: int, draw: int = 0) -> None:
@@ -104,7 +108,7 @@ class GradientLearner(Learner):
         labels = torch.from_numpy(observation.labels).to(self.torch_device)
         return Examples(inputs, labels, torch.full_like(labels, observation.index))
 
-    def _scores(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
         check_width(graph, self.network.first.shape[0])
         with torch.no_grad():
             return self.network(self.network.prepare(graph).select(nodes))

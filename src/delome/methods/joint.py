@@ -10,6 +10,7 @@ import torch
 from delome.losses import Balanced, Loss
 from delome.methods.gradient import GradientLearner
 from delome.stream import Observation
+from delome.tracking import Tracker
 from delome.training import Examples
 
 
@@ -27,12 +28,13 @@ class Joint(GradientLearner):
     def make_loss(self) -> Loss:
         return Balanced(pooled=self.batch_size is not None)
 
-    def begin(self, observation: Observation, examples: Examples) -> Examples:
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         if observation.index > 0:
             self.reset(observation.graph.num_features, observation.num_classes, draw=observation.index)
-        parts = [self.examples(past) for past in observation.past()] + [examples]
-        return Examples(
-            self.network.join([part.inputs for part in parts]),
-            torch.cat([part.labels for part in parts]),
-            torch.cat([part.tasks for part in parts]),
-        )
+        with tracker.phase("prepare"):
+            parts = [self.examples(past) for past in observation.past()] + [examples]
+            return Examples(
+                self.network.join([part.inputs for part in parts]),
+                torch.cat([part.labels for part in parts]),
+                torch.cat([part.tasks for part in parts]),
+            )

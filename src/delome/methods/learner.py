@@ -75,8 +75,9 @@ class Learner(ABC):
         nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
         if len(nodes) == 0:
             return np.empty(0, dtype=np.int64)
-        scores = self._scores(graph, nodes)
-        tasks = torch.full((len(nodes),), task or 0, device=scores.device)
+        task = task or 0
+        scores = self._scores(graph, nodes, task)
+        tasks = torch.full((len(nodes),), task, device=scores.device)
         predicted: np.ndarray = self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy()
         return predicted
 
@@ -100,8 +101,8 @@ class Learner(ABC):
         """Learns from an observation; ``columns`` already hold its classes."""
 
     @abstractmethod
-    def _scores(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        """A score for every node and class column."""
+    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
+        """A score for every node and class column; ``task`` is the nodes' task if it is known (TIL)."""
 
     def state(self) -> State:
         """What was learned, as tensors and plain values."""

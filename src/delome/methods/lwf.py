@@ -58,11 +58,11 @@ class LwF(GradientLearner):
         super().reset(features, classes, draw)
         if self.kaiming_init:
             rng = generator(self.seed, "kaiming", draw)
-            for parameter in self.network.parameters():
+            for parameter in (self.network.first, self.network.second):
                 drawn = rng.standard_normal(tuple(parameter.shape), dtype="float32") * parameter.shape[0] ** -0.5
                 parameter.data.copy_(torch.from_numpy(drawn))
 
-    def begin(self, observation: Observation, examples: Examples) -> Examples:
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         self._taught: tuple[Examples, Tensor] | None = None
         if self.teacher is not None and (self.batch_size is None or len(examples) <= self.batch_size):
             self._taught = examples, self._teach(examples)

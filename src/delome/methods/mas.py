@@ -11,6 +11,7 @@ from torch import Tensor
 from delome.methods.penalty import PenaltyLearner
 from delome.parameters import Param
 from delome.state import State
+from delome.stream import Observation
 from delome.training import Examples, Schedule
 
 
@@ -43,7 +44,7 @@ class MAS(PenaltyLearner):
         logits = self.columns.restrict(self.network(batch.inputs), batch.tasks)
         return logits[torch.isfinite(logits)].square().mean()
 
-    def remember(self, examples: Examples, schedule: Schedule) -> None:
+    def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:
         sensitivity = self.squared_gradients(examples, schedule, self.squared_output)
         old = self.importance or [torch.zeros_like(omega) for omega in sensitivity]
         rows = self.rows_seen + len(examples)

@@ -30,10 +30,17 @@ class PenaltyLearner(GradientLearner):
         self.anchor: list[Tensor] = []
 
     @abstractmethod
-    def remember(self, examples: Examples, schedule: Schedule) -> None:
+    def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:
         """Updates ``importance`` (U) and ``anchor`` (V) after a task with these training examples."""
 
-    def begin(self, observation: Observation, examples: Examples) -> Examples:
+    def accumulate(self, importance: list[Tensor]) -> None:
+        """Adds the importances I of one more task, whose optimum is where the network is now."""
+        zeros = [torch.zeros_like(each) for each in importance]
+        parameters = [parameter.detach() for parameter in self.network.parameters()]
+        self.importance = [u + i for u, i in zip(self.importance or zeros, importance, strict=True)]
+        self.anchor = [v + i * p for v, i, p in zip(self.anchor or zeros, importance, parameters, strict=True)]
+
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         self._current = examples
         return examples
 
@@ -45,7 +52,7 @@ class PenaltyLearner(GradientLearner):
 
     def end(self, observation: Observation, tracker: Tracker) -> None:
         with tracker.phase("importance"):
-            self.remember(self._current, Schedule(1, self.batch_size, self.seed, observation.index))
+            self.remember(observation, self._current, Schedule(1, self.batch_size, self.seed, observation.index))
         del self._current
 
     def squared_gradients(

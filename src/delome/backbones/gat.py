@@ -1,0 +1,122 @@
+"""GAT: two layers of graph attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from delome.backbones.attention import NEGATIVE_SLOPE, InEdges, attend, edge_softmax
+from delome.backbones.backbone import Backbone, Inputs
+from delome.backbones.rows import Rows
+from delome.errors import ParameterError
+from delome.graph import Graph
+
+HEADS = 8
+DROPOUT = 0.6
+
+
+@dataclass(frozen=True)
+class TwoHops:
+    """Edges into the nodes to classify (``outer``), into the nodes those reach (``inner``), and all features read."""
+
+    features: Rows
+    inner: InEdges
+    outer: InEdges
+
+    def __len__(self) -> int:
+        return int(self.outer.pattern.shape[0])
+
+    def select(self, index: np.ndarray) -> TwoHops:
+        """Only the chosen rows, and only the nodes they reach."""
+        outer, reached = self.outer.select(index)
+        inner, read = self.inner.select(reached)
+        return TwoHops(self.features.select(read), inner, outer)
+
+
+class GAT(Backbone):
+    """``x_v ← Σ_{u→v} α_uv W x_u``, α the softmax over in-edges of LeakyReLU(a_l·W x_u + a_r·W x_v) (Veličković, 2018).
+
+    A first layer of 8 heads, concatenated, ELU; a second layer of one head. Features and attention are dropped
+    (60 %) while training. Rows without edges only attend to themselves, so for them this is a plain network.
+    """
+
+    def __init__(
+        self, features: int, hidden: int, classes: int, rng: np.random.Generator, device: torch.device
+    ) -> None:
+        if hidden % HEADS:
+            raise ParameterError(f"GAT has {HEADS} heads: hidden must be a multiple of {HEADS}, not {hidden}")
+        super().__init__(features, hidden, classes, rng, device)
+
+        def drawn(*shape: int, fans: int) -> Tensor:
+            # Xavier's normal distribution with the gain of ReLU
+            return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(2 * fans**-0.5))
+
+        width = hidden // HEADS
+        self.first.data.copy_(drawn(features, hidden, fans=features + hidden))
+        self.second.data.copy_(drawn(hidden, classes, fans=hidden + classes))
+        self.first_attention = nn.Parameter(drawn(2, HEADS, width, fans=hidden + width).to(device))
+        self.second_attention = nn.Parameter(drawn(2, 1, classes, fans=2 * classes).to(device))
+
+    def prepare(self, graph: Graph) -> TwoHops:
+        def compute() -> TwoHops:
+            edges = InEdges(graph.operator(), np.arange(graph.num_nodes), self.device)
+            return TwoHops(Rows.of(graph.features, self.device), edges, edges)
+
+        inputs: TwoHops = graph.cached(("gat", self.device), compute)
+        return inputs
+
+    def join(self, parts: Sequence[Inputs]) -> TwoHops:
+        pieces = cast(Sequence[TwoHops], parts)
+        return TwoHops(
+            Rows.join([piece.features for piece in pieces]),
+            InEdges.join([piece.inner for piece in pieces]),
+            InEdges.join([piece.outer for piece in pieces]),
+        )
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        hops = cast(TwoHops, inputs)
+        values = (self._dropped(self._activations(hops)) @ self.second)[:, None]
+        return self._layer(values, self.second_attention, hops.outer)[:, 0]
+
+    def _activations(self, hops: TwoHops) -> Tensor:
+        """Hidden units of the nodes reached."""
+        return functional.elu(self._layer(self._projected(hops), self.first_attention, hops.inner).flatten(1))
+
+    def _projected(self, hops: TwoHops) -> Tensor:
+        features = hops.features if self.noise is None else hops.features.dropped(DROPOUT, self.noise)
+        projected = features.times(self.first)
+        return projected.view(len(projected), HEADS, -1)
+
+    def _layer(self, values: Tensor, attention: Tensor, edges: InEdges) -> Tensor:
+        return attend(self._dropped(_coefficients(values, attention, edges)), values, edges)
+
+    def _dropped(self, values: Tensor) -> Tensor:
+        if self.noise is None:
+            return values
+        kept = torch.rand(values.shape, generator=self.noise, device=values.device) >= DROPOUT
+        return values * kept / (1 - DROPOUT)
+
+    def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
+        hops = self.prepare(graph).select(nodes)
+        return self._activations(hops)[torch.from_numpy(hops.outer.own).to(self.device)]
+
+    def topology(self, graph: Graph) -> Tensor:
+        """Norm of the first layer's attention."""
+        hops = self.prepare(graph)
+        coefficients = _coefficients(self._projected(hops), self.first_attention, hops.inner)
+        return coefficients.square().sum().sqrt()
+
+
+def _coefficients(values: Tensor, attention: Tensor, edges: InEdges) -> Tensor:
+    """α of every edge and head."""
+    own = torch.from_numpy(edges.own).to(values.device)
+    from_source = (values * attention[0]).sum(dim=2)
+    from_target = (values[own] * attention[1]).sum(dim=2)
+    scores = functional.leaky_relu(from_source[edges.sources] + from_target[edges.targets], NEGATIVE_SLOPE)
+    return edge_softmax(scores, edges.targets, len(own))
