@@ -1,0 +1,89 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from delome.methods import ERGNN, FineTune
+from delome.methods.ergnn import mixing_shares
+from delome.tracking import Tracker
+
+
+def learn(learner, stream, count=3):
+    for task in list(stream)[:count]:
+        learner.observe(task)
+    return learner
+
+
+def balanced(logits, labels):
+    weights = 1 / torch.bincount(labels, minlength=logits.shape[1]).clamp(min=1)
+    return functional.cross_entropy(logits, labels, weight=weights)
+
+
+def prepared(learner, stream, index):
+    """Learner in the middle of a task: memories of the task and of those before are there."""
+    learn(learner, stream, index)
+    observation = stream[index].observation()
+    learner.columns = type(learner.columns)(learner.setting, [task.classes for task in stream[: index + 1]])
+    examples = learner.examples(observation)
+    learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
+    return learner.begin(observation, examples, Tracker())
+
+
+def test_40_stored_and_160_current_nodes_give_the_current_loss_one_fifth():
+    torch.testing.assert_close(mixing_shares(40 / (40 + 160), 1), torch.tensor([0.2, 0.8]))
+
+
+def test_shares_equal_the_recursion_and_add_up_to_one():
+    loss = torch.tensor([3.0, 5.0, 7.0, 11.0])
+    mixed = loss[0]
+    for part in loss[1:]:
+        mixed = 0.3 * mixed + 0.7 * part
+    shares = mixing_shares(0.3, 3)
+    torch.testing.assert_close(shares @ loss, mixed)
+    assert shares.sum().item() == pytest.approx(1)
+
+
+def test_class_incremental_objective_equals_the_formula(toy_stream):
+    learner = ERGNN(budget=4, epochs=2, hidden=16)
+    batch = prepared(learner, toy_stream, 2)
+    stored = torch.cat([torch.from_numpy(m.graph.features) for m in [*learner.bank.memories, learner._fresh]])
+    labels = torch.cat([torch.from_numpy(m.labels) for m in [*learner.bank.memories, learner._fresh]])
+    beta = len(stored) / (len(stored) + len(batch))
+    # replayed rows have no edges: the network reads raw features
+    replayed = (stored @ learner.network.first).relu() @ learner.network.second
+    current = balanced(learner.network(batch.inputs), batch.labels)
+    expected = beta * current + (1 - beta) * balanced(replayed, labels)
+    assert len(stored) == 24
+    torch.testing.assert_close(learner.objective(batch), expected)
+
+
+def test_task_incremental_objective_mixes_in_old_tasks_one_by_one(toy_stream):
+    learner = ERGNN(budget=4, epochs=2, hidden=16, setting="til")
+    batch = prepared(learner, toy_stream, 2)
+    beta = 24 / (24 + len(batch))
+    expected = balanced(learner.network(batch.inputs)[:, 4:6], batch.labels - 4)
+    for task, memory in enumerate(learner.bank.memories):
+        own = slice(2 * task, 2 * task + 2)
+        logits = learner.network(learner.network.prepare(memory.graph))[:, own]
+        expected = beta * expected + (1 - beta) * balanced(logits, torch.from_numpy(memory.labels) - 2 * task)
+    torch.testing.assert_close(learner.objective(batch), expected)
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_the_first_task_is_fine_tune(toy_stream, setting):
+    common = {"epochs": 5, "hidden": 16, "setting": setting}
+    plain, replayed = FineTune(**common), ERGNN(budget=4, **common)
+    plain.observe(toy_stream[0])
+    replayed.observe(toy_stream[0])
+    for a, b in zip(plain.network.parameters(), replayed.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("sampler", ["mf", "cm"])
+def test_embeddings_of_the_last_tasks_network_choose_the_nodes(toy_stream, sampler):
+    learner = ERGNN(budget=4, epochs=3, hidden=16, sampler=sampler, space="embedding", radius=None)
+    raw = ERGNN(budget=4, epochs=3, hidden=16, sampler=sampler, radius=None)
+    learn(learner, toy_stream)
+    learn(raw, toy_stream)
+    assert learner.storage() == raw.storage()
+    stored = [memory.graph.features.tobytes() for memory in learner.bank.memories]
+    assert stored != [memory.graph.features.tobytes() for memory in raw.bank.memories]
