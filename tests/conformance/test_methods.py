@@ -9,16 +9,22 @@ import torch
 from delome import Graph, TaskStream
 from delome.backbones import BACKBONES
 from delome.errors import DelomeError, ParameterError, PastDataError, StateError
-from delome.methods import METHODS
+from delome.methods import METHODS, Replay
 from delome.parameters import parameters_of, values_of
 
-SMALL = {"epochs": 40, "networks": 20, "budget": 8, "hidden": 32, "features": 64}
+SMALL = {"epochs": 40, "networks": 20, "encoders": 100, "budget": 8, "hidden": 32, "features": 64}
+
+
+ON_GAT = {"finetune", "joint", "twp", "ssm-uniform", "delome"}
+"""One method of each kind; the others reach a backbone in the same ways."""
 
 
 def variants():
     """(name, setting, backbone) of every method."""
     for name, method in METHODS.items():
         backbones = BACKBONES if "backbone" in parameters_of(method) else [None]
+        if name not in ON_GAT:
+            backbones = [each for each in backbones if each != "gat"]
         for setting in method.settings:
             for backbone in backbones:
                 yield pytest.param((name, setting, backbone), id="-".join(filter(None, (name, setting, backbone))))
@@ -140,8 +146,11 @@ def test_storage_stays_within_the_budget(make, toy_stream):
     for task in toy_stream:
         learner.observe(task)
         rows = learner.storage().rows
-        if "budget" in parameters_of(type(learner)):
-            assert rows == SMALL["budget"] * learner.columns.seen
+        if isinstance(learner, Replay):
+            labels = np.concatenate([memory.labels for memory in learner.bank.memories])
+            sizes = np.bincount(labels, minlength=learner.columns.seen)
+            assert (sizes == SMALL["budget"]).all()
+            assert rows == sum(memory.graph.num_nodes for memory in learner.bank.memories)
         elif not learner.needs_past:
             assert rows == 0
 

@@ -2,7 +2,9 @@
 
 from delome.errors import ParameterError, unknown
 from delome.methods.analytic import Analytic
+from delome.methods.cat import CaT
 from delome.methods.delome import DeLoMe
+from delome.methods.ergnn import ERGNN
 from delome.methods.ewc import EWC
 from delome.methods.finetune import FineTune
 from delome.methods.gem import GEM
@@ -13,6 +15,9 @@ from delome.methods.lwf import LwF
 from delome.methods.mas import MAS
 from delome.methods.replay import Replay
 from delome.methods.row_replay import RowReplay
+from delome.methods.sem import SEMCurvature
+from delome.methods.ssm import SSMDegree, SSMUniform
+from delome.methods.twp import TWP
 
 METHODS: dict[str, type[Learner]] = {
     "finetune": FineTune,
@@ -21,6 +26,12 @@ METHODS: dict[str, type[Learner]] = {
     "mas": MAS,
     "gem": GEM,
     "lwf": LwF,
+    "twp": TWP,
+    "ergnn": ERGNN,
+    "ssm-uniform": SSMUniform,
+    "ssm-degree": SSMDegree,
+    "sem-curvature": SEMCurvature,
+    "cat": CaT,
     "delome": DeLoMe,
     "analytic": Analytic,
     "replay": RowReplay,
@@ -35,11 +46,14 @@ def method(name: str) -> type[Learner]:
 
 
 __all__ = [
+    "ERGNN",
     "EWC",
     "GEM",
     "MAS",
     "METHODS",
+    "TWP",
     "Analytic",
+    "CaT",
     "DeLoMe",
     "FineTune",
     "GradientLearner",
@@ -48,5 +62,8 @@ __all__ = [
     "LwF",
     "Replay",
     "RowReplay",
+    "SEMCurvature",
+    "SSMDegree",
+    "SSMUniform",
     "method",
 ]
