@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -24,6 +25,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+)
+
+
+KEEPS_LEGEND = (
+    "Kept between tasks, beside the network itself: b budget per class, C classes seen, F features (dense), T tasks, "
+    "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d."
 )
 
 
@@ -164,15 +171,28 @@ def methods(
         return
     if as_json:
         rows = {
-            name: {"summary": each.summary, "settings": each.settings, "needs_past": each.needs_past}
+            name: {
+                "summary": each.summary,
+                "family": each.family,
+                "settings": each.settings,
+                "keeps": asdict(each.keeps),
+                "needs_past": each.needs_past,
+                "citation": each.citation,
+            }
             for name, each in METHODS.items()
         }
         print(json.dumps(rows))
         return
-    table = Table("method", "settings", "reads past graphs", "what it does")
+    table = Table(
+        "method", "family", "settings", "past graphs", "keeps: rows", "floats", "bytes", "paper", "what it does"
+    )
     for name, each in METHODS.items():
-        table.add_row(name, ", ".join(each.settings), "yes" if each.needs_past else "no", each.summary)
-    Console().print(table)
+        past = "yes" if each.needs_past else "no"
+        keeps = each.keeps.rows, each.keeps.floats, each.keeps.bytes
+        table.add_row(name, each.family, ", ".join(each.settings), past, *keeps, each.citation, each.summary)
+    console = Console()
+    console.print(table)
+    console.print(KEEPS_LEGEND, highlight=False)
 
 
 def _method_parameters(name: str, as_json: bool) -> None:

@@ -17,6 +17,25 @@ class State:
 
 
 @dataclass(frozen=True)
+class Keeps:
+    """What a method keeps for old tasks, as formulas of budget b, classes seen C, dense features F, tasks T, network
+    parameters p, nodes N and edges E of all task graphs, random features D, prototypes P of dimension d."""
+
+    rows: str = "0"
+    floats: str = "0"
+    bytes: str = "0"
+
+    @classmethod
+    def numbers(cls, floats: str) -> Keeps:
+        """Single-precision numbers and no rows."""
+        return cls("0", floats, f"4·{floats}")
+
+
+KEEPS_ROWS = Keeps("b·C", "b·C·F", "4·b·C·F + 16·b·C")
+"""Budgeted rows with their labels and positions."""
+
+
+@dataclass(frozen=True)
 class Storage:
     """What a learner keeps for the sake of old tasks, besides the network itself."""
 

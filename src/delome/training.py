@@ -38,14 +38,19 @@ class Schedule:
     seed: int
     task: int
 
-    def batches(self, examples: Examples, epoch: int) -> Iterator[Examples]:
-        """One pass over the examples: shuffled batches, or everything at once if it fits in one."""
-        if self.batch_size is None or len(examples) <= self.batch_size:
-            yield examples
+    def positions(self, count: int, epoch: int) -> Iterator[np.ndarray]:
+        """One pass over so many examples: shuffled batches, or everything at once if it fits in one."""
+        if self.batch_size is None or count <= self.batch_size:
+            yield np.arange(count)
             return
-        order = generator(self.seed, "batches", self.task, epoch).permutation(len(examples))
-        for start in range(0, len(order), self.batch_size):
-            yield examples.select(order[start : start + self.batch_size])
+        order = generator(self.seed, "batches", self.task, epoch).permutation(count)
+        yield from (order[start : start + self.batch_size] for start in range(0, count, self.batch_size))
+
+    def batches(self, examples: Examples, epoch: int) -> Iterator[Examples]:
+        """One pass over the examples."""
+        for chosen in self.positions(len(examples), epoch):
+            # a single batch is not copied
+            yield examples if len(chosen) == len(examples) else examples.select(chosen)
 
 
 def train(

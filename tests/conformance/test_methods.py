@@ -1,6 +1,7 @@
 """What every registered method must do, in every setting and on every backbone it supports."""
 
 import json
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -155,6 +156,26 @@ def test_storage_stays_within_the_budget(make, toy_stream):
             assert rows == 0
 
 
+def test_storage_is_what_the_method_declares(make, toy_stream):
+    learner = learn(make(), toy_stream)
+    letters = {
+        "b": SMALL["budget"],
+        "C": learner.columns.seen,
+        "F": 16,
+        "T": len(toy_stream),
+        "N": sum(task.graph.num_nodes for task in toy_stream),
+        "E": sum(task.graph.num_edges for task in toy_stream),
+        "D": SMALL["features"],
+        "p": sum(each.numel() for each in learner.network.parameters()) if hasattr(learner, "network") else 0,
+        "P": sum(len(table) for table in getattr(learner, "tables", {}).values()),
+        "d": getattr(learner, "dimension", 0),
+    }
+    for declared, measured in zip(astuple(learner.keeps), astuple(learner.storage()), strict=True):
+        formula = declared.removeprefix("≤ ").replace("·", "*")
+        value = eval(formula, letters)
+        assert 0 < measured <= value if declared.startswith("≤") else measured == value
+
+
 @pytest.mark.parametrize("make", [each for each in variants() if each.values[0][1] == "cil"], indirect=True)
 def test_knowing_the_task_never_hurts(make, toy_stream):
     learner = learn(make(), toy_stream)
@@ -221,7 +242,8 @@ def test_parameters_are_plain_values_with_a_meaning(make):
     assert json.loads(json.dumps(values_of(learner))) == values_of(learner)
     assert all(parameter.param.help for parameter in parameters_of(type(learner)).values())
     assert type(learner)(**values_of(learner)) == learner
-    assert type(learner).summary and type(learner).__doc__
+    for text in (learner.summary, learner.family, learner.citation, learner.__doc__):
+        assert text
 
 
 def test_no_graph_is_kept_beyond_its_task(make, toy_stream):

@@ -9,6 +9,7 @@ from delome.methods.ewc import EWC
 from delome.methods.finetune import FineTune
 from delome.methods.gem import GEM
 from delome.methods.gradient import GradientLearner
+from delome.methods.hpns import HPNs
 from delome.methods.joint import Joint
 from delome.methods.learner import Learner
 from delome.methods.lwf import LwF
@@ -27,6 +28,7 @@ METHODS: dict[str, type[Learner]] = {
     "gem": GEM,
     "lwf": LwF,
     "twp": TWP,
+    "hpns": HPNs,
     "ergnn": ERGNN,
     "ssm-uniform": SSMUniform,
     "ssm-degree": SSMDegree,
@@ -57,6 +59,7 @@ __all__ = [
     "DeLoMe",
     "FineTune",
     "GradientLearner",
+    "HPNs",
     "Joint",
     "Learner",
     "LwF",

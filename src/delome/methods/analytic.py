@@ -18,7 +18,7 @@ from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
 from delome.randomness import generator
 from delome.sparse import Features
-from delome.state import State, Storage
+from delome.state import Keeps, State, Storage
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -96,6 +96,9 @@ class Analytic(Learner):
         False
     )
 
+    family: ClassVar[str] = "closed form"
+    keeps: ClassVar[Keeps] = Keeps("0", "D·(D + 1) / 2 + D·C", "D·(D + 1) + 2·D·C")
+    citation: ClassVar[str] = "after Zhuang et al., 2022"
     summary: ClassVar[str] = "closed-form ridge on propagated features: no replay, no epochs"
 
     dtype: ClassVar[torch.dtype] = torch.float32

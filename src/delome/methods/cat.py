@@ -13,6 +13,7 @@ from delome.memory import MemoryBank
 from delome.memory.distribution_matching import DistributionMatching
 from delome.methods.replay import Replay
 from delome.parameters import Param
+from delome.state import KEEPS_ROWS, Keeps
 from delome.stream import Observation
 from delome.tracking import Tracker
 from delome.training import Examples
@@ -44,6 +45,9 @@ class CaT(Replay):
     batch_size: Annotated[int | None, Param("rows in a step; none = all", least=1)] = None
 
     remembers_first: ClassVar[bool] = True
+    family: ClassVar[str] = "replay of learned rows"
+    keeps: ClassVar[Keeps] = KEEPS_ROWS
+    citation: ClassVar[str] = "Liu, Qiu, Huang, 2023"
     summary: ClassVar[str] = "condenses each task by distribution matching and trains on condensed rows alone"
 
     def memory_builder(self) -> DistributionMatching:

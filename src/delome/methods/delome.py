@@ -13,6 +13,7 @@ from delome.memory.initial import Initial
 from delome.memory.kernel_matching import KernelName
 from delome.methods.replay import Replay
 from delome.parameters import Param
+from delome.state import KEEPS_ROWS, Keeps
 
 Matching = Literal["exact", "sampled"]
 
@@ -42,6 +43,9 @@ class DeLoMe(Replay):
     memory_lr: Annotated[float, Param("Adam's step size of sampled matching", above=0)] = 1e-4
     match_loss: Annotated[MatchLoss, Param("loss of sampled matching: ce, or nll on raw logits")] = "ce"
 
+    family: ClassVar[str] = "replay of learned rows"
+    keeps: ClassVar[Keeps] = KEEPS_ROWS
+    citation: ClassVar[str] = "Niu, Pang, Chen, 2024"
     summary: ClassVar[str] = "learned memory × debiased replay: the paper's method"
 
     def __post_init__(self) -> None:

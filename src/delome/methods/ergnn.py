@@ -12,6 +12,7 @@ from delome.losses import Balanced, weighted
 from delome.memory.experience import ExperienceMemory, Sampler
 from delome.methods.replay import Replay
 from delome.parameters import Param
+from delome.state import KEEPS_ROWS, Keeps
 from delome.training import Examples
 
 
@@ -42,6 +43,9 @@ class ERGNN(Replay):
     radius: Annotated[float | None, Param("what cm calls near; none = half the median distance", above=0)] = 0.5
 
     remembers_first: ClassVar[bool] = True
+    family: ClassVar[str] = "replay of nodes"
+    keeps: ClassVar[Keeps] = KEEPS_ROWS
+    citation: ClassVar[str] = "Zhou and Cao, 2021"
     summary: ClassVar[str] = "replays raw features of chosen nodes, weighed by how many there are"
 
     def memory_builder(self) -> ExperienceMemory:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from delome.methods.penalty import PenaltyLearner
 from delome.parameters import Param
+from delome.state import Keeps
 from delome.stream import Observation
 from delome.training import Examples, Schedule
 
@@ -29,6 +30,9 @@ class EWC(PenaltyLearner):
 
     strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
 
+    family: ClassVar[str] = "penalty"
+    keeps: ClassVar[Keeps] = Keeps.numbers("2·p")
+    citation: ClassVar[str] = "Kirkpatrick et al., 2017"
     summary: ClassVar[str] = "penalty on parameters with large loss gradients at old optima"
 
     def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:

@@ -21,4 +21,6 @@ class FineTune(GradientLearner):
     [0, 0, 0, 0, 99]
     """
 
+    family: ClassVar[str] = "bound"
+    citation: ClassVar[str] = "–"
     summary: ClassVar[str] = "trains on each task in turn and forgets: the lower bound"

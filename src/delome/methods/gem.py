@@ -16,7 +16,7 @@ from delome.losses import Balanced
 from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
 from delome.randomness import generator
-from delome.state import State, Storage
+from delome.state import Keeps, State, Storage
 from delome.stream import Observation
 from delome.tracking import Tracker
 from delome.training import Examples
@@ -65,6 +65,9 @@ class GEM(GradientLearner):
     margin: Annotated[float, Param("least share γ of each old gradient once one disagrees", least=0)] = 0.5
 
     needs_past: ClassVar[bool] = True
+    family: ClassVar[str] = "gradient projection"
+    keeps: ClassVar[Keeps] = Keeps("N", "N·F + T·p", "4·N·F + 4·T·p + 4·E + 4·N + 4·T")
+    citation: ClassVar[str] = "Lopez-Paz and Ranzato, 2017"
     summary: ClassVar[str] = "projects gradients so that stored nodes of old tasks do not get worse; keeps every graph"
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from delome.losses import Balanced, Loss
 from delome.methods.gradient import GradientLearner
+from delome.state import Keeps
 from delome.stream import Observation
 from delome.tracking import Tracker
 from delome.training import Examples
@@ -23,6 +24,9 @@ class Joint(GradientLearner):
     """
 
     needs_past: ClassVar[bool] = True
+    family: ClassVar[str] = "bound"
+    keeps: ClassVar[Keeps] = Keeps("N", "N·F", "4·N·F + 4·E + 4·N + 4·T")
+    citation: ClassVar[str] = "–"
     summary: ClassVar[str] = "retrains on all tasks seen so far: the upper bound, keeps every graph"
 
     def make_loss(self) -> Loss:

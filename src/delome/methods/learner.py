@@ -16,7 +16,7 @@ from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
-from delome.state import State, Storage
+from delome.state import Keeps, State, Storage
 from delome.stream import Observation, Task, learning
 from delome.tracking import Tracker
 
@@ -25,7 +25,8 @@ from delome.tracking import Tracker
 class Learner(ABC):
     """Base of all methods. Constructors store parameters; ``observe`` learns; ``state`` is what was learned.
 
-    Capabilities are class attributes: ``settings`` a method works in, and whether it ``needs_past`` graphs.
+    Capabilities are class attributes: ``settings`` a method works in, whether it ``needs_past`` graphs, and what it
+    ``keeps`` between tasks.
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
@@ -34,6 +35,9 @@ class Learner(ABC):
 
     settings: ClassVar[tuple[str, ...]] = ("cil", "til")
     needs_past: ClassVar[bool] = False
+    family: ClassVar[str] = ""
+    keeps: ClassVar[Keeps] = Keeps()
+    citation: ClassVar[str] = ""
     summary: ClassVar[str] = ""
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from delome.backbones import Backbone
 from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
 from delome.randomness import generator
-from delome.state import State, Storage
+from delome.state import Keeps, State, Storage
 from delome.stream import Observation
 from delome.tracking import Tracker
 from delome.training import Examples
@@ -48,6 +48,9 @@ class LwF(GradientLearner):
     temperature: Annotated[float, Param("softening τ of the outputs", above=0)] = 2.0
     kaiming_init: Annotated[bool, Param("normal initial weights of std 1/√fan_in, as in the benchmark")] = True
 
+    family: ClassVar[str] = "distillation"
+    keeps: ClassVar[Keeps] = Keeps.numbers("p")
+    citation: ClassVar[str] = "Li and Hoiem, 2017"
     summary: ClassVar[str] = "distils the last network's outputs on the new task's nodes"
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from delome.methods.penalty import PenaltyLearner
 from delome.parameters import Param
-from delome.state import State
+from delome.state import Keeps, State
 from delome.stream import Observation
 from delome.training import Examples, Schedule
 
@@ -33,6 +33,9 @@ class MAS(PenaltyLearner):
 
     strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
 
+    family: ClassVar[str] = "penalty"
+    keeps: ClassVar[Keeps] = Keeps.numbers("2·p")
+    citation: ClassVar[str] = "Aljundi et al., 2018"
     summary: ClassVar[str] = "penalty on parameters the outputs are sensitive to"
 
     def __post_init__(self) -> None:

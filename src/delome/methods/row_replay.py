@@ -9,6 +9,7 @@ from delome.losses import Balanced, Debiased, Loss, Plain
 from delome.memory.rows import RowKind, RowMemory
 from delome.methods.replay import Replay
 from delome.parameters import Param
+from delome.state import KEEPS_ROWS, Keeps
 
 
 @dataclass(kw_only=True)
@@ -30,6 +31,9 @@ class RowReplay(Replay):
         "debiased"
     )
 
+    family: ClassVar[str] = "replay of nodes"
+    keeps: ClassVar[Keeps] = KEEPS_ROWS
+    citation: ClassVar[str] = "baseline"
     summary: ClassVar[str] = "plain rows (raw, propagated or k-means) × plain, balanced or debiased loss"
 
     def memory_builder(self) -> RowMemory:

@@ -20,6 +20,7 @@ class SEMCurvature(SubgraphReplay):
 
     curvature: Annotated[CurvatureKind, Param("bfc: balanced Forman; bfc3: without 4-cycles, for large graphs")] = "bfc"
 
+    citation: ClassVar[str] = "Zhang, Song, Tao, 2023"
     summary: ClassVar[str] = "replays centres with neighbours across the most curved edges"
 
     def rule(self) -> NeighbourRule:

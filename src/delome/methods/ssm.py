@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from delome.memory.subgraph import NeighbourRule, SubgraphMemory, degree, uniform
 from delome.methods.replay import Replay
 from delome.parameters import Param
+from delome.state import Keeps
 
 
 @dataclass(kw_only=True)
@@ -25,6 +26,9 @@ class SubgraphReplay(Replay):
     neighbours_second: Annotated[int, Param("and second hop", least=0)] = 5
 
     remembers_first: ClassVar[bool] = True
+    family: ClassVar[str] = "replay of subgraphs"
+    keeps: ClassVar[Keeps] = Keeps("≤ 11·b·C", "≤ 11·b·C·F", "≤ 11·b·C·(4·F + 4 + 4·11·b·C) + 16·b·C + 4·T")
+    citation: ClassVar[str] = "Zhang, Song, Tao, 2022"
 
     @abstractmethod
     def rule(self) -> NeighbourRule:

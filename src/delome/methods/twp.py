@@ -9,6 +9,7 @@ import torch
 
 from delome.methods.penalty import PenaltyLearner
 from delome.parameters import Param
+from delome.state import Keeps
 from delome.stream import Observation
 from delome.training import Examples, Schedule
 
@@ -33,6 +34,9 @@ class TWP(PenaltyLearner):
     strength: Annotated[float, Param("weight λ_l of the loss importance", least=0)] = 10_000.0
     topology_strength: Annotated[float, Param("weight λ_t of the topology importance", least=0)] = 10_000.0
 
+    family: ClassVar[str] = "penalty"
+    keeps: ClassVar[Keeps] = Keeps.numbers("2·p")
+    citation: ClassVar[str] = "Liu, Yang, Wang, 2021"
     summary: ClassVar[str] = "penalty on parameters that matter to the loss or to attention between neighbours"
 
     def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:

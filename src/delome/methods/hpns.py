@@ -1,0 +1,354 @@
+"""HPNs: hierarchical prototype networks."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from delome.backbones.rows import Rows
+from delome.columns import Setting
+from delome.errors import ParameterError, StateError
+from delome.graph import Graph
+from delome.methods.learner import Learner, check_width
+from delome.methods.prototypes import PrototypeTable, Trained, normalise
+from delome.parameters import Param
+from delome.randomness import generator, uniform
+from delome.state import Keeps, State, Storage
+from delome.stream import Observation
+from delome.tracking import Tracker
+from delome.training import Schedule
+
+LEVELS = ("atomic", "node", "class")
+PROTOTYPES_READ = {"embeddings": 0, "nodes": 1, "classes": 2}
+"""Vectors that each head reads beside the L slots: none, the node prototype, node and class prototype."""
+LR_DECAY = 0.01
+CLASS_HEAD_WEIGHT = 10
+NODES_AT_ONCE = 1024
+
+
+@dataclass(kw_only=True)
+class HPNs(Learner):
+    """``L = CE(h₁(e)) + 10·CE(h₃[p, pᴺ, pᶜ]) + CE(h₂[p, pᴺ]) + MSE(p, e)`` (Zhang, Song, Tao, 2023).
+
+    The slots ``e₁ … e_L`` of a node are its own features and those of sampled neighbours, each mapped by small linear
+    extractors and normalised. Every slot is replaced by its nearest atomic prototype p; a weighted sum of these by its
+    nearest node prototype pᴺ, and that by its nearest class prototype pᶜ. An embedding far from all prototypes becomes
+    a new one. A task gets extractors of its own while the pool lasts, then those that fit the known prototypes best.
+    Only extractors of the task and prototypes that were matched are trained, so what old tasks use is hardly touched;
+    the heads hᵢ are shared (output j is the j-th class of a task), so the task of a node must be known.
+
+    During the first ``establish_after`` epochs there are no prototypes and ``L = CE(h₁(e))``; then the step size of
+    extractors and heads falls to a hundredth, for each task anew. No term of the loss reaches the weights of the sum
+    below pᴺ (matching passes no gradient back): they stay as drawn.
+
+    Neighbours at hop 2 are ends of uniform two-step walks. The nodes such walks reach, which the method draws from
+    evenly, are too many to be listed around a hub; a node that is reached in several ways is drawn more often.
+
+    >>> from delome import TaskStream, load_graph
+    >>> stream = TaskStream(load_graph("digits"))
+    >>> learner = HPNs(epochs=10)
+    >>> for task in list(stream)[:2]:
+    ...     learner.observe(task)
+    >>> min(learner.evaluate(list(stream)[:2])) > 80
+    True
+    """
+
+    setting: Annotated[Setting, Param("task-incremental (til) only")] = "til"
+    dimension: Annotated[int, Param("length d_p of embeddings and prototypes", least=1)] = 16
+    neighbours_first: Annotated[int, Param("neighbours drawn at hop 1", least=0)] = 5
+    neighbours_second: Annotated[int, Param("neighbours drawn at hop 2", least=0)] = 7
+    attribute_extractors: Annotated[int, Param("extractors of a task for the node's own features", least=1)] = 1
+    relation_extractors: Annotated[int, Param("extractors of a task for its neighbours' features", least=1)] = 2
+    pool: Annotated[int, Param("extractors of each kind before tasks have to share them", least=1)] = 22
+    threshold: Annotated[
+        float, Param("1 - cosine beyond which an atomic or node embedding becomes a prototype", above=0)
+    ] = 0.2
+    class_threshold: Annotated[float, Param("the same for class prototypes", above=0)] = 0.4
+    epochs: Annotated[int, Param("passes over the training nodes of a task", least=1)] = 90
+    establish_after: Annotated[int, Param("epochs before prototypes are made; at most half of all", least=0)] = 35
+    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", least=1)] = 100
+    lr: Annotated[float, Param("step size of SGD", above=0)] = 0.1
+
+    settings: ClassVar[tuple[str, ...]] = ("til",)
+    family: ClassVar[str] = "prototypes"
+    keeps: ClassVar[Keeps] = Keeps.numbers("P·d")
+    summary: ClassVar[str] = "matches nodes to prototypes that grow in number; new extractors for each task"
+    citation: ClassVar[str] = "Zhang, Song, Tao, 2023"
+
+    def __post_init__(self) -> None:
+        if self.setting == "cil":
+            raise ParameterError(
+                "HPNs does not work in setting 'cil': its heads only tell apart the classes of one task, "
+                "so the task must be known; use setting til"
+            )
+        super().__post_init__()
+        if self.pool < max(self.attribute_extractors, self.relation_extractors):
+            raise ParameterError(f"pool must be at least the number of extractors of a task, not {self.pool}")
+        # attribute slots, then the slots of all neighbours for each relation extractor
+        self.neighbours = self.neighbours_first + self.neighbours_second
+        self.slots = self.attribute_extractors + self.relation_extractors * self.neighbours
+        self._start(0)
+
+    def _start(self, width: int) -> None:
+        """Nothing learned yet, for features of this width."""
+        self.width = width
+        self.extractors: dict[str, list[Trained]] = {"attribute": [], "relation": []}
+        self.extractors_of_tasks: list[dict[str, list[int]]] = []
+        self.heads: dict[str, Trained] = {}
+        self.tables: dict[str, PrototypeTable] = {}
+        for name, more in PROTOTYPES_READ.items():
+            inputs = (self.slots + more) * self.dimension
+            self.heads[name] = Trained(torch.empty(inputs + 1, 0, device=self.torch_device))
+        for level in LEVELS:
+            row = generator(self.seed, f"first {level} prototype").random((1, self.dimension), dtype=np.float32) / 2
+            self.tables[level] = PrototypeTable(Trained(torch.from_numpy(row).to(self.torch_device)))
+        self.attention = self._affine("attention", 0, self.slots * self.dimension, self.slots)
+
+    def _affine(self, name: str, number: int, inputs: int, outputs: int) -> Tensor:
+        """Random weights of a linear map, the bias in the last row."""
+        rng = generator(self.seed, name, number)
+        return uniform(rng, (inputs + 1, outputs), 1 / math.sqrt(inputs)).to(self.torch_device)
+
+    def _learn(self, observation: Observation, tracker: Tracker) -> None:
+        index, graph, train = observation.index, observation.graph, observation.train
+        schedule = Schedule(self.epochs, self.batch_size, self.seed, index)
+        with tracker.phase("prepare"):
+            if not self.width:
+                self._start(graph.num_features)
+            check_width(graph, self.width)
+            self._widen_heads(len(observation.classes))
+            rows = Rows.of(graph.features, self.torch_device)
+            position = np.zeros(self.columns.seen, dtype=np.int64)
+            position[list(observation.classes)] = np.arange(len(observation.classes))
+            labels = torch.from_numpy(position[observation.labels]).to(self.torch_device)
+            rng = generator(self.seed, "neighbours", index)
+            first = train[next(schedule.positions(len(train), epoch=0))]
+            chosen = self._choose_extractors(rows, first, self._neighbours(graph, first, self._draws(len(first), rng)))
+            self.extractors_of_tasks[index:] = [chosen]
+        establish_after = min(self.establish_after, self.epochs // 2)
+        with tracker.phase("train", self.epochs) as step:
+            for epoch in range(self.epochs):
+                for batch in schedule.positions(len(train), epoch):
+                    nodes = train[batch]
+                    neighbours = self._neighbours(graph, nodes, self._draws(len(nodes), rng))
+                    embeddings = self._embed(rows, nodes, neighbours, self._extractors_of(index))
+                    batch_labels = labels[torch.from_numpy(batch).to(self.torch_device)]
+                    self._step(index, embeddings, batch_labels, establish=epoch >= establish_after)
+                step()
+
+    def _widen_heads(self, classes: int) -> None:
+        """Gives every head an output for each class of a task; outputs that are there stay as they are."""
+        for name, head in self.heads.items():
+            inputs, outputs = head.value.shape
+            for output in range(outputs, classes):
+                head.grow(self._affine(f"head of {name}", output, inputs - 1, 1), dim=1)
+
+    def _draws(self, nodes: int, rng: np.random.Generator) -> np.ndarray:
+        """A random number for every step of the walks from each node."""
+        return rng.random((nodes, self.neighbours_first + 2 * self.neighbours_second))
+
+    def _neighbours(self, graph: Graph, nodes: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Sampled neighbours of each node: hop 1, then hop 2; with replacement."""
+        first, second = self.neighbours_first, self.neighbours_second
+        parts = draws[:, :first, None], draws[:, first:].reshape(len(nodes), second, 2)
+        return np.concatenate([walk(graph.adjacency, nodes[:, None], part) for part in parts], axis=1)
+
+    def _choose_extractors(self, rows: Rows, nodes: np.ndarray, neighbours: np.ndarray) -> dict[str, list[int]]:
+        """Numbers of a task's extractors: unused ones, and once the pool is used up those that fit best."""
+        chosen = {}
+        kinds = {"attribute": (self.attribute_extractors, nodes), "relation": (self.relation_extractors, neighbours)}
+        for kind, (count, sample) in kinds.items():
+            made = self.extractors[kind]
+            new = range(len(made), min(len(made) + count, self.pool))
+            chosen[kind] = list(new)
+            if len(new) < count:
+                best_first = self._fit(rows, sample.ravel(), made).argsort(descending=True, stable=True)
+                chosen[kind] += best_first[: count - len(new)].tolist()
+            bound = 1 / math.sqrt(self.width)
+            for number in new:
+                drawn = uniform(generator(self.seed, f"{kind} extractor", number), (self.width, self.dimension), bound)
+                made.append(Trained(drawn.to(self.torch_device)))
+        return chosen
+
+    @torch.no_grad()
+    def _fit(self, rows: Rows, nodes: np.ndarray, extractors: list[Trained]) -> Tensor:
+        """For each extractor the mean cosine of its embeddings with their nearest atomic prototypes."""
+        fits = [self.tables["atomic"].match(_embeddings(rows, nodes, [each])[:, 0])[0].mean() for each in extractors]
+        return torch.tensor(fits)
+
+    def _extractors_of(self, task: int) -> list[Trained]:
+        """Extractors of a task, those for the node's own features first."""
+        chosen = self.extractors_of_tasks[task]
+        return [self.extractors[kind][number] for kind in self.extractors for number in chosen[kind]]
+
+    def _embed(self, rows: Rows, nodes: np.ndarray, neighbours: np.ndarray, extractors: list[Trained]) -> Tensor:
+        """e: nodes × slots × dimension, each of length 1."""
+        own = self.attribute_extractors
+        wanted = np.concatenate([nodes, neighbours.ravel()])
+        embeddings = _embeddings(rows, wanted, extractors)
+        attributes, relations = embeddings[: len(nodes), :own], embeddings[len(nodes) :, own:]
+        relations = relations.reshape(len(nodes), self.neighbours, self.relation_extractors, self.dimension)
+        return torch.cat([attributes, relations.transpose(1, 2).flatten(1, 2)], dim=1)
+
+    def _match(self, embeddings: Tensor, establish: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Numbers and directions of each node's prototypes at the three levels; ``establish`` makes missing ones."""
+
+        def nearest(level: str, groups: Sequence[Tensor]) -> Tensor:
+            if establish:
+                threshold = self.class_threshold if level == "class" else self.threshold
+                return self.tables[level].establish(groups, threshold)
+            return self.tables[level].match(torch.cat(list(groups)))[1]
+
+        nodes = len(embeddings)
+        numbers, found = {}, {}
+        # slots of one extractor are a group
+        sizes = [1] * self.attribute_extractors + [self.neighbours] * self.relation_extractors
+        groups = [part.flatten(0, 1) for part in embeddings.transpose(0, 1).split(sizes)]
+        numbers["atomic"] = nearest("atomic", groups)
+        found["atomic"] = self.tables["atomic"][numbers["atomic"]].reshape(self.slots, nodes, -1).transpose(0, 1)
+        weights = _apply(self.attention, found["atomic"].detach().flatten(1))
+        combined = normalise((weights[:, :, None] * found["atomic"].detach()).sum(dim=1))
+        numbers["node"] = nearest("node", [combined])
+        found["node"] = self.tables["node"][numbers["node"]]
+        numbers["class"] = nearest("class", [found["node"].detach()])
+        found["class"] = self.tables["class"][numbers["class"]]
+        return numbers, found
+
+    def _logits(self, head: str, task: int, *inputs: Tensor) -> Tensor:
+        """Output of a head for the classes of a task."""
+        classes = len(self.columns.tasks[task])
+        return _apply(self.heads[head].value, torch.cat([each.flatten(1) for each in inputs], dim=1))[:, :classes]
+
+    def _step(self, task: int, embeddings: Tensor, labels: Tensor, establish: bool) -> None:
+        """One gradient step on a batch."""
+        trained = [*self._extractors_of(task), self.heads["embeddings"]]
+        loss = functional.cross_entropy(self._logits("embeddings", task, embeddings), labels)
+        lr = self.lr
+        numbers: dict[str, Tensor] = {}
+        if establish:
+            lr *= LR_DECAY
+            trained += [self.heads["nodes"], self.heads["classes"]]
+            numbers, found = self._match(embeddings, establish=True)
+            atomic, node, class_ = found["atomic"], found["node"], found["class"]
+            by_node = functional.cross_entropy(self._logits("nodes", task, atomic, node), labels)
+            by_class = functional.cross_entropy(self._logits("classes", task, atomic, node, class_), labels)
+            loss = loss + CLASS_HEAD_WEIGHT * by_class + by_node + functional.mse_loss(atomic, embeddings)
+        tables = [self.tables[level] for level in numbers]
+        values = [each.value for each in trained] + [table.rows.value for table in tables]
+        gradients = iter(torch.autograd.grad(loss, values))
+        for each in trained:
+            each.step(next(gradients), lr)
+        for table, matched in zip(tables, numbers.values(), strict=True):
+            table.step(next(gradients), self.lr, matched)
+
+    @torch.no_grad()
+    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
+        check_width(graph, self.width)
+        rows = Rows.of(graph.features, self.torch_device)
+        classes = list(self.columns.tasks[task])
+        scores = torch.zeros(len(nodes), self.columns.seen, device=self.torch_device)
+        blocks = nodes // NODES_AT_ONCE
+        for block in np.unique(blocks):
+            # the walks of a node depend on its number alone, not on which other nodes are asked for
+            draws = self._draws(NODES_AT_ONCE, generator(self.seed, "neighbours of predictions", int(block)))
+            members = np.flatnonzero(blocks == block)
+            chosen = nodes[members]
+            neighbours = self._neighbours(graph, chosen, draws[chosen % NODES_AT_ONCE])
+            embeddings = self._embed(rows, chosen, neighbours, self._extractors_of(task))
+            found = self._match(embeddings, establish=False)[1]
+            logits = self._logits("classes", task, *found.values())
+            scores[torch.from_numpy(members).to(self.torch_device)[:, None], classes] = logits
+        return scores
+
+    def _trained(self) -> dict[str, Trained]:
+        """Everything that is trained, by name."""
+        named = {
+            f"{kind}.{number}": each for kind in self.extractors for number, each in enumerate(self.extractors[kind])
+        }
+        named |= {f"head.{name}": head for name, head in self.heads.items()}
+        return named | {f"prototypes.{level}": table.rows for level, table in self.tables.items()}
+
+    def state(self) -> State:
+        state = super().state()
+        state.values |= {"width": self.width, "extractors_of_tasks": copy.deepcopy(self.extractors_of_tasks)}
+        if self.width:
+            for name, each in self._trained().items():
+                state.tensors[name] = each.value.detach().clone()
+                state.tensors[f"{name}.momentum"] = each.momentum.clone()
+        return state
+
+    def load_state(self, state: State) -> None:
+        super().load_state(state)
+        self._start(state.values["width"])
+        self.extractors_of_tasks = copy.deepcopy(state.values["extractors_of_tasks"])
+        if not self.width:
+            return
+
+        def load(name: str) -> Trained:
+            value, momentum = (state.tensors[key].clone().to(self.torch_device) for key in (name, f"{name}.momentum"))
+            return Trained(value, momentum)
+
+        for level in LEVELS:
+            self.tables[level] = PrototypeTable(load(f"prototypes.{level}"))
+        if (dimension := self.tables["atomic"].rows.value.shape[1]) != self.dimension:
+            raise StateError(f"the state has prototypes of dimension {dimension}, the learner {self.dimension}")
+        for name, head in self.heads.items():
+            loaded = load(f"head.{name}")
+            if len(loaded.value) != len(head.value):
+                raise StateError("the state was learned with another number of extractors or neighbours")
+            self.heads[name] = loaded
+        for kind, made in self.extractors.items():
+            count = sum(name.startswith(f"{kind}.") for name in state.tensors) // 2
+            made += [load(f"{kind}.{number}") for number in range(count)]
+
+    def storage(self) -> Storage:
+        """The prototypes; beside them a task leaves its extractors, which are part of the network."""
+        floats = sum(table.rows.value.numel() for table in self.tables.values()) if self.width else 0
+        return Storage(0, floats, 4 * floats)
+
+    def report(self) -> dict[str, list[float]]:
+        """How many prototypes there are."""
+        return {f"{level} prototypes": [float(len(table))] for level, table in self.tables.items()}
+
+
+def walk(adjacency: sp.csr_array, starts: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Ends of random walks: a step for each number in the last dimension of ``draws`` (uniform in [0, 1)).
+
+    A step leads to one of the nodes whose messages a node receives; a walk that cannot go on stays where it is.
+
+    >>> path = Graph([[0, 1], [1, 2]], [[1.0], [1.0], [1.0]])
+    >>> walk(path.adjacency, np.array([0, 1, 2]), np.zeros((3, 2))).tolist()
+    [0, 0, 0]
+    """
+    nodes = np.broadcast_to(starts, draws.shape[:-1]).copy()
+    for draw in np.moveaxis(draws, -1, 0):
+        start = adjacency.indptr[nodes].astype(np.int64)
+        degree = adjacency.indptr[nodes + 1] - start
+        moves = degree > 0
+        edge = start + (draw * degree).astype(np.int64)
+        nodes[moves] = adjacency.indices[edge[moves]]
+    return nodes
+
+
+def _embeddings(rows: Rows, nodes: np.ndarray, extractors: list[Trained]) -> Tensor:
+    """Features of nodes mapped by each extractor, at length 1: nodes × extractors × dimension."""
+    weights = torch.cat([each.value for each in extractors], dim=1)
+    # a graph with fewer nodes than are wanted is cheaper to map as a whole, and its form for products is made once
+    whole = len(nodes) >= len(rows)
+    mapped = (rows if whole else rows.select(nodes)).times(weights)
+    embeddings = normalise(mapped.unflatten(1, (len(extractors), -1)))
+    return embeddings.index_select(0, torch.from_numpy(nodes).to(rows.device)) if whole else embeddings
+
+
+def _apply(affine: Tensor, inputs: Tensor) -> Tensor:
+    """Linear map with the bias in its last row."""
+    return torch.addmm(affine[-1], inputs, affine[:-1])
