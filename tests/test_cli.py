@@ -106,7 +106,7 @@ def in_words(parameter: object) -> str | None:
         ),
         (("--classes-per-task", "0"), r"classes_per_task must be at least 1, not 0"),
         (("--setting", "tli"), r"unknown setting 'tli': did you mean 'til'\? \(known: cil, til\)"),
-        (("--backbone", "gccn"), r"unknown backbone 'gccn': did you mean 'gcn'\? \(known: gcn, sgc\)"),
+        (("--backbone", "gccn"), r"unknown backbone 'gccn': did you mean 'gcn'\? \(known: gat, gcn, sgc\)"),
         (("--epochs", "0"), r"epochs must be at least 1, not 0"),
         (("--seeds", "0"), r"seeds must be at least 1, not 0"),
         (("--seed", "-1"), r"seed must be at least 0, not -1"),

@@ -19,6 +19,7 @@ from delome.datasets import DATASETS
 from delome.errors import DelomeError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
+from delome.state import Keeps
 
 app = typer.Typer(
     help="Graph continual learning: one GNN keeps classifying a graph that grows task after task.",
@@ -29,7 +30,7 @@ app = typer.Typer(
 
 
 KEEPS_LEGEND = (
-    "Kept between tasks, beside the network itself: b budget per class, C classes seen, F features (dense), T tasks, "
+    "beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
     "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d."
 )
 
@@ -183,16 +184,18 @@ def methods(
         }
         print(json.dumps(rows))
         return
-    table = Table(
-        "method", "family", "settings", "past graphs", "keeps: rows", "floats", "bytes", "paper", "what it does"
-    )
+    table = Table("method", "what it does", "kept between tasks", "settings", "past graphs")
     for name, each in METHODS.items():
-        past = "yes" if each.needs_past else "no"
-        keeps = each.keeps.rows, each.keeps.floats, each.keeps.bytes
-        table.add_row(name, each.family, ", ".join(each.settings), past, *keeps, each.citation, each.summary)
+        about = f"{each.summary}\n[dim]{each.family}; {each.citation}[/dim]"
+        table.add_row(name, about, _kept(each.keeps), ", ".join(each.settings), "yes" if each.needs_past else "no")
     console = Console()
     console.print(table)
     console.print(KEEPS_LEGEND, highlight=False)
+
+
+def _kept(keeps: Keeps) -> str:
+    amounts = {"rows": keeps.rows, "floats": keeps.floats, "bytes": keeps.bytes}
+    return "\n".join(f"{amount} {unit}" for unit, amount in amounts.items() if amount != "0") or "nothing"
 
 
 def _method_parameters(name: str, as_json: bool) -> None:

@@ -25,11 +25,6 @@ class Keeps:
     floats: str = "0"
     bytes: str = "0"
 
-    @classmethod
-    def numbers(cls, floats: str) -> Keeps:
-        """Single-precision numbers and no rows."""
-        return cls("0", floats, f"4·{floats}")
-
 
 KEEPS_ROWS = Keeps("b·C", "b·C·F", "4·b·C·F + 16·b·C")
 """Budgeted rows with their labels and positions."""

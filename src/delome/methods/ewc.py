@@ -31,7 +31,7 @@ class EWC(PenaltyLearner):
     strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
 
     family: ClassVar[str] = "penalty"
-    keeps: ClassVar[Keeps] = Keeps.numbers("2·p")
+    keeps: ClassVar[Keeps] = Keeps("0", "2·p", "8·p")
     citation: ClassVar[str] = "Kirkpatrick et al., 2017"
     summary: ClassVar[str] = "penalty on parameters with large loss gradients at old optima"
 

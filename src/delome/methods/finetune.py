@@ -22,5 +22,5 @@ class FineTune(GradientLearner):
     """
 
     family: ClassVar[str] = "bound"
-    citation: ClassVar[str] = "–"
+    citation: ClassVar[str] = "baseline"
     summary: ClassVar[str] = "trains on each task in turn and forgets: the lower bound"

@@ -80,7 +80,7 @@ class HPNs(Learner):
 
     settings: ClassVar[tuple[str, ...]] = ("til",)
     family: ClassVar[str] = "prototypes"
-    keeps: ClassVar[Keeps] = Keeps.numbers("P·d")
+    keeps: ClassVar[Keeps] = Keeps("0", "P·d", "4·P·d")
     summary: ClassVar[str] = "matches nodes to prototypes that grow in number; new extractors for each task"
     citation: ClassVar[str] = "Zhang, Song, Tao, 2023"
 

@@ -26,7 +26,7 @@ class Joint(GradientLearner):
     needs_past: ClassVar[bool] = True
     family: ClassVar[str] = "bound"
     keeps: ClassVar[Keeps] = Keeps("N", "N·F", "4·N·F + 4·E + 4·N + 4·T")
-    citation: ClassVar[str] = "–"
+    citation: ClassVar[str] = "baseline"
     summary: ClassVar[str] = "retrains on all tasks seen so far: the upper bound, keeps every graph"
 
     def make_loss(self) -> Loss:

@@ -49,7 +49,7 @@ class LwF(GradientLearner):
     kaiming_init: Annotated[bool, Param("normal initial weights of std 1/√fan_in, as in the benchmark")] = True
 
     family: ClassVar[str] = "distillation"
-    keeps: ClassVar[Keeps] = Keeps.numbers("p")
+    keeps: ClassVar[Keeps] = Keeps("0", "p", "4·p")
     citation: ClassVar[str] = "Li and Hoiem, 2017"
     summary: ClassVar[str] = "distils the last network's outputs on the new task's nodes"
 

@@ -34,7 +34,7 @@ class MAS(PenaltyLearner):
     strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
 
     family: ClassVar[str] = "penalty"
-    keeps: ClassVar[Keeps] = Keeps.numbers("2·p")
+    keeps: ClassVar[Keeps] = Keeps("0", "2·p", "8·p")
     citation: ClassVar[str] = "Aljundi et al., 2018"
     summary: ClassVar[str] = "penalty on parameters the outputs are sensitive to"
 

@@ -27,7 +27,7 @@ class SubgraphReplay(Replay):
 
     remembers_first: ClassVar[bool] = True
     family: ClassVar[str] = "replay of subgraphs"
-    keeps: ClassVar[Keeps] = Keeps("≤ 11·b·C", "≤ 11·b·C·F", "≤ 11·b·C·(4·F + 4 + 4·11·b·C) + 16·b·C + 4·T")
+    keeps: ClassVar[Keeps] = Keeps("≤ 11·b·C", "≤ 11·b·C·F", "≤ 44·b·C·(F + 1) + 4·E + 16·b·C + 4·T")
     citation: ClassVar[str] = "Zhang, Song, Tao, 2022"
 
     @abstractmethod

@@ -35,7 +35,7 @@ class TWP(PenaltyLearner):
     topology_strength: Annotated[float, Param("weight λ_t of the topology importance", least=0)] = 10_000.0
 
     family: ClassVar[str] = "penalty"
-    keeps: ClassVar[Keeps] = Keeps.numbers("2·p")
+    keeps: ClassVar[Keeps] = Keeps("0", "2·p", "8·p")
     citation: ClassVar[str] = "Liu, Yang, Wang, 2021"
     summary: ClassVar[str] = "penalty on parameters that matter to the loss or to attention between neighbours"
 
