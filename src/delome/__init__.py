@@ -12,21 +12,51 @@ for task in stream:
 from delome.datasets import load_graph
 from delome.errors import DelomeError
 from delome.graph import Graph
-from delome.methods import Analytic, DeLoMe, FineTune, Joint, Learner
+from delome.methods import (
+    ERGNN,
+    EWC,
+    GEM,
+    MAS,
+    TWP,
+    Analytic,
+    CaT,
+    DeLoMe,
+    FineTune,
+    HPNs,
+    Joint,
+    Learner,
+    LwF,
+    RowReplay,
+    SEMCurvature,
+    SSMDegree,
+    SSMUniform,
+)
 from delome.metrics import AccuracyMatrix
 from delome.stream import Task, TaskStream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ERGNN",
+    "EWC",
+    "GEM",
+    "MAS",
+    "TWP",
     "AccuracyMatrix",
     "Analytic",
+    "CaT",
     "DeLoMe",
     "DelomeError",
     "FineTune",
     "Graph",
+    "HPNs",
     "Joint",
     "Learner",
+    "LwF",
+    "RowReplay",
+    "SEMCurvature",
+    "SSMDegree",
+    "SSMUniform",
     "Task",
     "TaskStream",
     "load_graph",

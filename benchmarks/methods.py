@@ -1,0 +1,131 @@
+"""Every method on the same streams: runs them into run folders, and writes the tables of docs/methods.md from those.
+
+    python benchmarks/methods.py run --data FOLDER [--runs runs/methods] [--dataset NAME …] [--method NAME …]
+    python benchmarks/methods.py table [--runs runs/methods] [--page docs/methods.md]
+
+`run` goes through methods × {digits, cora_ml, amazon_computers} × {CIL, TIL}: SGC, 60 rows per class (digits 20),
+200 epochs, one seed. Runs that are already there are not repeated. FOLDER holds cora_ml.npz and amazon_computers.npz.
+`table` replaces what stands between the markers of the page; no number is typed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from delome.experiment import RunConfig, RunFolder, run
+from delome.methods import METHODS
+from delome.parameters import parameters_of
+
+DATASETS = ("digits", "cora_ml", "amazon_computers")
+CHANGED: dict[str, list[str]] = {"cat": ["encoders=1000"]}
+"""Parameters that differ from a method's defaults, beside epochs and budget."""
+OWN_EPOCHS = {"hpns"}
+BASELINES = [(memory, loss) for memory in ("raw", "propagated", "kmeans") for loss in ("plain", "balanced", "debiased")]
+
+
+def experiments() -> dict[str, tuple[str, list[str]]]:
+    """Name of a row → method and its changed parameters."""
+    rows = {name: (name, CHANGED.get(name, [])) for name in METHODS if name != "replay"}
+    for memory, loss in BASELINES:
+        rows[f"replay {memory} × {loss}"] = ("replay", [f"memory={memory}", f"weighing={loss}"])
+    return rows
+
+
+def folder_of(runs: Path, name: str, dataset: str, setting: str) -> Path:
+    return runs / f"{dataset}-{setting}-{name.replace(' × ', '-').replace(' ', '-')}"
+
+
+def run_all(arguments: argparse.Namespace) -> None:
+    warm_up = RunConfig.resolve("synthetic:nodes=200,classes=4", "delome", epochs=1)
+    run(warm_up, warm_up.stream())
+    for dataset in arguments.dataset:
+        source = dataset if dataset == "digits" else f"file:{arguments.data / dataset}.npz"
+        for name, (method, assignments) in experiments().items():
+            if method not in arguments.method:
+                continue
+            for setting in METHODS[method].settings:
+                path = folder_of(arguments.runs, name, dataset, setting)
+                if (path / "seed-0" / "result.json").exists():
+                    continue
+                known = parameters_of(METHODS[method])
+                config = RunConfig.resolve(
+                    source,
+                    method,
+                    setting=setting,
+                    budget=(20 if dataset == "digits" else 60) if "budget" in known else None,
+                    epochs=200 if "epochs" in known and method not in OWN_EPOCHS else None,
+                    assignments=assignments,
+                )
+                result = run(config, config.stream(), RunFolder.open(path, config))
+                print(f"{path.name}: AA {result.aa[0]:.2f}", file=sys.stderr, flush=True)
+
+
+def table(runs: Path, dataset: str, names: list[str]) -> list[str]:
+    """Markdown table of one dataset."""
+    results = {
+        (name, setting): json.loads(file.read_text())
+        for name in names
+        for setting in ("cil", "til")
+        if (file := folder_of(runs, name, dataset, setting) / "seed-0" / "result.json").exists()
+    }
+    lines = [
+        "| method | CIL AA | AF | seconds | TIL AA | AF | seconds | × Fine-tune | bytes kept |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name in names:
+        cells = [f"`{name}`"]
+        for setting in ("cil", "til"):
+            result = results.get((name, setting))
+            cells += ["–"] * 3 if result is None else _numbers(result)
+        shown = results.get((name, "cil")) or results.get((name, "til"))
+        if shown is None:
+            continue
+        base = _seconds(results["finetune", "til" if (name, "cil") not in results else "cil"])
+        lines.append(
+            "| " + " | ".join([*cells, f"{_seconds(shown) / base:.1f}", f"{shown['memory']['bytes']:,}"]) + " |"
+        )
+    return lines
+
+
+def _numbers(result: dict[str, Any]) -> list[str]:
+    return [f"{result['aa']:.1f}", f"{result['af']:+.1f}".replace("-", "−"), f"{_seconds(result):.1f}"]
+
+
+def _seconds(result: dict[str, Any]) -> float:
+    """Of learning: everything but evaluation."""
+    return float(sum(seconds for phase, seconds in result["seconds"].items() if phase != "evaluate"))
+
+
+def write_page(arguments: argparse.Namespace) -> None:
+    page = arguments.page.read_text()
+    for dataset in DATASETS:
+        text = "\n".join(table(arguments.runs, dataset, list(experiments())))
+        pattern = rf"(<!-- {dataset}: .*? -->\n).*?(\n<!-- end -->)"
+        page, found = re.subn(pattern, lambda match, text=text: match[1] + text + match[2], page, flags=re.DOTALL)
+        if not found:
+            sys.exit(f"{arguments.page} has no markers for {dataset}")
+    arguments.page.write_text(page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("run", "table"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--runs", type=Path, default=Path("runs/methods"))
+    parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
+    parser.add_argument("--dataset", nargs="+", choices=DATASETS, default=list(DATASETS))
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
+    arguments = parser.parse_args()
+    if arguments.action == "run":
+        run_all(arguments)
+    else:
+        write_page(arguments)
+
+
+if __name__ == "__main__":
+    main()
