@@ -10,6 +10,10 @@ import torch
 from hypothesis import settings
 
 from delome import Graph, TaskStream, load_graph
+from delome.columns import LabelColumns
+from delome.methods import GradientLearner
+from delome.tracking import Tracker
+from delome.training import Examples
 
 # the graphs of the tests are tiny: threads would only wait for each other
 torch.set_num_threads(1)
@@ -58,6 +62,32 @@ def toy_graph() -> Graph:
 def toy_stream(toy_graph: Graph) -> TaskStream:
     """Three tasks of two classes."""
     return TaskStream(toy_graph)
+
+
+@pytest.fixture
+def begun() -> Callable[..., Examples]:
+    """Learns tasks 0 … index - 1, then begins task ``index``: what a step of that task minimises can be asked for."""
+
+    def begin(learner: GradientLearner, stream: TaskStream, index: int) -> Examples:
+        for task in stream[:index]:
+            learner.observe(task)
+        observation = stream[index].observation()
+        learner.columns = LabelColumns(learner.setting, [task.classes for task in stream[: index + 1]])
+        learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
+        return learner.begin(observation, learner.examples(observation), Tracker())
+
+    return begin
+
+
+@pytest.fixture
+def balanced() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Class-balanced cross-entropy by torch's class weights."""
+
+    def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        weights = 1 / torch.bincount(labels, minlength=logits.shape[1]).clamp(min=1)
+        return torch.nn.functional.cross_entropy(logits, labels, weight=weights)
+
+    return loss
 
 
 @pytest.fixture(scope="session")

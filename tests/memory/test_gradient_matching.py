@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional
 
 from delome.columns import LabelColumns
-from delome.memory.gradient_matching import ClassRows, GradientMatching, class_gradients, gradient_distance
+from delome.memory.gradient_matching import GradientMatching, Stacked, class_gradients, gradient_distance
 from delome.sparse import to_dense
 from delome.tracking import Tracker
 
@@ -27,7 +27,7 @@ def test_closed_form_gradients_equal_automatic_differentiation(loss):
     parts = [doubles(7, 6, 0), doubles(3, 6, 1)]
     targets = torch.tensor([2, 0])
     first, second = network(6, 10, 4, 2)
-    got_first, got_second = class_gradients(ClassRows.of(parts, CPU), first, second, targets, loss)
+    got_first, got_second = class_gradients(Stacked.of(parts, CPU), first, second, targets, loss)
     for position, (rows, target) in enumerate(zip(parts, targets.tolist(), strict=True)):
         weights = [first.clone().requires_grad_(), second.clone().requires_grad_()]
         logits = (rows @ weights[0]).relu() @ weights[1]
@@ -43,8 +43,8 @@ def test_gradient_of_the_distance_equals_double_back_propagation(loss):
     real, learned = [doubles(9, 6, 3)], doubles(4, 6, 4).requires_grad_()
     target = torch.tensor([1])
     first, second = network(6, 10, 4, 5)
-    wanted = class_gradients(ClassRows.of(real, CPU), first, second, target, loss)
-    reached = class_gradients(ClassRows.of([learned], CPU), first, second, target, loss)
+    wanted = class_gradients(Stacked.of(real, CPU), first, second, target, loss)
+    reached = class_gradients(Stacked.of([learned], CPU), first, second, target, loss)
     (gradient,) = torch.autograd.grad(gradient_distance(wanted, reached).sum(), learned)
 
     weights = [first.clone().requires_grad_(), second.clone().requires_grad_()]
@@ -66,7 +66,7 @@ def test_distance_is_zero_when_the_memory_is_the_data_in_any_order(loss):
     rows = doubles(8, 6, 0)
     first, second = network(6, 10, 3, 1)
     gradients = [
-        class_gradients(ClassRows.of([part], CPU), first, second, torch.tensor([1]), loss)
+        class_gradients(Stacked.of([part], CPU), first, second, torch.tensor([1]), loss)
         for part in (rows, rows.flip(0))
     ]
     assert gradient_distance(*gradients).item() == pytest.approx(0, abs=1e-20)
@@ -75,8 +75,8 @@ def test_distance_is_zero_when_the_memory_is_the_data_in_any_order(loss):
 def test_classes_of_different_size_do_not_disturb_each_other():
     small, large = doubles(2, 6, 0), doubles(9, 6, 1)
     first, second = network(6, 10, 3, 2)
-    both = class_gradients(ClassRows.of([small, large], CPU), first, second, torch.tensor([0, 2]), "ce")
-    alone = class_gradients(ClassRows.of([small], CPU), first, second, torch.tensor([0]), "ce")
+    both = class_gradients(Stacked.of([small, large], CPU), first, second, torch.tensor([0, 2]), "ce")
+    alone = class_gradients(Stacked.of([small], CPU), first, second, torch.tensor([0]), "ce")
     torch.testing.assert_close(both[0][:1], alone[0])
     torch.testing.assert_close(both[1][:1], alone[1])
 
@@ -103,7 +103,7 @@ def test_distance_decreases_on_networks_that_were_not_used(toy_stream, initial, 
             first, second = (weight.float() for weight in network(propagated.shape[1], 32, 2, seed))
             gradients = [
                 class_gradients(
-                    ClassRows.of([rows[torch.from_numpy(owners == column)] for column in task.classes], CPU),
+                    Stacked.of([rows[torch.from_numpy(owners == column)] for column in task.classes], CPU),
                     first,
                     second,
                     torch.tensor([0, 1]),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from delome.memory.gradient_matching import ClassRows, class_gradients, gradient_distance
+from delome.memory.gradient_matching import Stacked, class_gradients, gradient_distance
 from delome.memory.kernel import Kernel
 from delome.memory.kernel_matching import RealRows, mmd
 from delome.randomness import uniform
@@ -109,7 +109,7 @@ def test_the_closed_form_is_the_average_over_random_networks(loss, classes, fact
         first = uniform(rng, (features, hidden), features**-0.5)
         second = uniform(rng, (hidden, classes), hidden**-0.5)
         gradients = [
-            class_gradients(ClassRows.of([part], torch.device("cpu")), first, second, torch.tensor([0]), loss)
+            class_gradients(Stacked.of([part], torch.device("cpu")), first, second, torch.tensor([0]), loss)
             for part in (real, memory)
         ]
         sampled.append(gradient_distance(*gradients).item())

@@ -5,7 +5,6 @@ from torch.nn import functional
 
 from delome import Graph, TaskStream
 from delome.methods import CaT
-from delome.tracking import Tracker
 
 SMALL = {"budget": 5, "encoders": 10, "hidden": 16, "encoder_width": 32}
 
@@ -16,16 +15,8 @@ def learn(learner, stream, count=3):
     return learner
 
 
-def begun(learner, stream, index):
-    learn(learner, stream, index)
-    observation = stream[index].observation()
-    learner.columns = type(learner.columns)(learner.setting, [task.classes for task in stream[: index + 1]])
-    learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
-    return learner.begin(observation, learner.examples(observation), Tracker())
-
-
 @pytest.mark.parametrize("setting", ["cil", "til"])
-def test_it_trains_on_all_condensed_rows_with_one_plain_loss_over_all_classes_seen(toy_stream, setting):
+def test_it_trains_on_all_condensed_rows_with_one_plain_loss_over_all_classes_seen(toy_stream, setting, begun):
     learner = CaT(epochs=2, setting=setting, **SMALL)
     batch = begun(learner, toy_stream, 1)
     assert len(batch) == 20
@@ -34,7 +25,7 @@ def test_it_trains_on_all_condensed_rows_with_one_plain_loss_over_all_classes_se
     torch.testing.assert_close(learner.objective(batch), functional.cross_entropy(logits, batch.labels))
 
 
-def test_without_training_in_memory_current_nodes_and_old_memories_share_one_mean(toy_stream):
+def test_without_training_in_memory_current_nodes_and_old_memories_share_one_mean(toy_stream, begun):
     learner = CaT(epochs=2, train_in_memory=False, **SMALL)
     batch = begun(learner, toy_stream, 1)
     assert len(batch) == len(toy_stream[1].train)

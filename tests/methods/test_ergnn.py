@@ -1,31 +1,14 @@
 import pytest
 import torch
-from torch.nn import functional
 
 from delome.methods import ERGNN, FineTune
 from delome.methods.ergnn import mixing_shares
-from delome.tracking import Tracker
 
 
 def learn(learner, stream, count=3):
     for task in list(stream)[:count]:
         learner.observe(task)
     return learner
-
-
-def balanced(logits, labels):
-    weights = 1 / torch.bincount(labels, minlength=logits.shape[1]).clamp(min=1)
-    return functional.cross_entropy(logits, labels, weight=weights)
-
-
-def prepared(learner, stream, index):
-    """Learner in the middle of a task: memories of the task and of those before are there."""
-    learn(learner, stream, index)
-    observation = stream[index].observation()
-    learner.columns = type(learner.columns)(learner.setting, [task.classes for task in stream[: index + 1]])
-    examples = learner.examples(observation)
-    learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
-    return learner.begin(observation, examples, Tracker())
 
 
 def test_40_stored_and_160_current_nodes_give_the_current_loss_one_fifth():
@@ -42,9 +25,9 @@ def test_shares_equal_the_recursion_and_add_up_to_one():
     assert shares.sum().item() == pytest.approx(1)
 
 
-def test_class_incremental_objective_equals_the_formula(toy_stream):
+def test_class_incremental_objective_equals_the_formula(toy_stream, begun, balanced):
     learner = ERGNN(budget=4, epochs=2, hidden=16)
-    batch = prepared(learner, toy_stream, 2)
+    batch = begun(learner, toy_stream, 2)
     stored = torch.cat([torch.from_numpy(m.graph.features) for m in [*learner.bank.memories, learner._fresh]])
     labels = torch.cat([torch.from_numpy(m.labels) for m in [*learner.bank.memories, learner._fresh]])
     beta = len(stored) / (len(stored) + len(batch))
@@ -56,9 +39,9 @@ def test_class_incremental_objective_equals_the_formula(toy_stream):
     torch.testing.assert_close(learner.objective(batch), expected)
 
 
-def test_task_incremental_objective_mixes_in_old_tasks_one_by_one(toy_stream):
+def test_task_incremental_objective_mixes_in_old_tasks_one_by_one(toy_stream, begun, balanced):
     learner = ERGNN(budget=4, epochs=2, hidden=16, setting="til")
-    batch = prepared(learner, toy_stream, 2)
+    batch = begun(learner, toy_stream, 2)
     beta = 24 / (24 + len(batch))
     expected = balanced(learner.network(batch.inputs)[:, 4:6], batch.labels - 4)
     for task, memory in enumerate(learner.bank.memories):

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from delome import Graph
 from delome.methods import ERGNN, FineTune, SEMCurvature, SSMDegree, SSMUniform
-from delome.tracking import Tracker
 
 ALL = [SSMUniform, SSMDegree, SEMCurvature]
 
@@ -16,19 +14,6 @@ def learn(learner, stream, count=3):
     return learner
 
 
-def balanced(logits, labels):
-    weights = 1 / torch.bincount(labels, minlength=logits.shape[1]).clamp(min=1)
-    return functional.cross_entropy(logits, labels, weight=weights)
-
-
-def begun(learner, stream, index):
-    learn(learner, stream, index)
-    observation = stream[index].observation()
-    learner.columns = type(learner.columns)(learner.setting, [task.classes for task in stream[: index + 1]])
-    learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
-    return learner.begin(observation, learner.examples(observation), Tracker())
-
-
 def centre_logits(learner, memory):
     return learner.network(learner.network.prepare(memory.graph))[memory.rows]
 
@@ -36,7 +21,7 @@ def centre_logits(learner, memory):
 @pytest.mark.parametrize("backbone", ["sgc", "gcn", "gat"])
 @pytest.mark.parametrize("method", ALL)
 def test_class_incremental_objective_is_one_balanced_loss_over_current_nodes_and_all_centres(
-    toy_stream, method, backbone
+    toy_stream, method, backbone, begun, balanced
 ):
     learner = method(budget=3, epochs=2, hidden=16, backbone=backbone)
     batch = begun(learner, toy_stream, 1)
@@ -47,7 +32,7 @@ def test_class_incremental_objective_is_one_balanced_loss_over_current_nodes_and
 
 
 @pytest.mark.parametrize("method", ALL)
-def test_task_incremental_objective_adds_one_loss_for_each_old_task(toy_stream, method):
+def test_task_incremental_objective_adds_one_loss_for_each_old_task(toy_stream, method, begun, balanced):
     learner = method(budget=3, epochs=2, hidden=16, setting="til")
     batch = begun(learner, toy_stream, 2)
     expected = balanced(learner.network(batch.inputs)[:, 4:6], batch.labels - 4)

@@ -11,10 +11,9 @@ from torch.nn import functional
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
-from delome.memory.initial import initial_weights
+from delome.memory.initial import ClassRows
 from delome.memory.kernel import CPU
 from delome.randomness import uniform
-from delome.sparse import smaller, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -48,25 +47,17 @@ class DistributionMatching:
     def build(
         self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
     ) -> Memory:
-        propagated, raw = observation.graph.propagate(self.hops), observation.graph.features
-        used = used_columns(raw, propagated)
-        bound = (6 / (raw.shape[1] + self.width)) ** 0.5  # Glorot's, of the full width
-        real, start = [], []
-        for column in observation.classes:
-            nodes = observation.train[observation.labels == column]
-            weights = initial_weights("raw", len(nodes), self.budget, rng)
-            real.append(torch.from_numpy(to_dense(propagated[nodes][:, used])))
-            start.append(torch.from_numpy(weights @ to_dense(raw[nodes][:, used])))
-        real_rows, real_sizes = torch.cat(real).to(self.device), [len(part) for part in real]
-        rows, sizes = torch.cat(start).to(self.device).requires_grad_(), [len(part) for part in start]
+        task = ClassRows.of(observation, self.hops, "raw", self.budget, rng)
+        bound = (6 / (task.width + self.width)) ** 0.5  # Glorot's, of all columns
+        real, real_sizes = torch.cat(task.real).to(self.device), [len(part) for part in task.real]
+        rows, sizes = torch.cat(task.start).to(self.device).requires_grad_(), [len(part) for part in task.start]
         optimizer = torch.optim.Adam([rows], lr=self.lr, fused=True)
         with tracker.phase("memory", self.encoders) as step:
             for _ in range(self.encoders):
-                encoder = uniform(rng, (len(used), self.width), bound).to(self.device)
-                wanted = mean_embeddings(real_rows, encoder, real_sizes)
+                encoder = uniform(rng, (len(task.columns), self.width), bound).to(self.device)
+                wanted = mean_embeddings(real, encoder, real_sizes)
                 optimizer.zero_grad()
                 distribution_distance(wanted, mean_embeddings(rows, encoder, sizes)).backward()
                 optimizer.step()
                 step()
-        features = smaller(widen(rows.detach().cpu().numpy(), used, raw.shape[1]))
-        return Memory.of_rows(observation.index, features, np.repeat(observation.classes, sizes))
+        return task.remember(observation, list(rows.detach().split(sizes)))

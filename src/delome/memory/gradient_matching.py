@@ -18,11 +18,10 @@ from torch.nn import functional
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
-from delome.memory.initial import Initial, initial_weights
+from delome.memory.initial import ClassRows, Initial
 from delome.memory.kernel import CPU, Kernel
 from delome.memory.kernel_matching import relative_loss
 from delome.randomness import uniform
-from delome.sparse import smaller, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -33,19 +32,19 @@ REAL_BATCH = 2000
 
 
 @dataclass(frozen=True)
-class ClassRows:
+class Stacked:
     """Rows of several classes, one class below the other."""
 
     rows: Tensor
     sizes: list[int]
 
     @classmethod
-    def of(cls, parts: list[Tensor], device: torch.device) -> ClassRows:
+    def of(cls, parts: list[Tensor], device: torch.device) -> Stacked:
         return cls(torch.cat(parts).to(device), [len(part) for part in parts])
 
 
 def class_gradients(
-    batch: ClassRows, first: Tensor, second: Tensor, targets: Tensor, loss: MatchLoss
+    batch: Stacked, first: Tensor, second: Tensor, targets: Tensor, loss: MatchLoss
 ) -> tuple[Tensor, Tensor]:
     """Gradients of each class's mean loss with respect to ``first`` (F × H) and ``second`` (H × C).
 
@@ -91,32 +90,21 @@ class GradientMatching:
     def build(
         self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
     ) -> Memory:
-        propagated = observation.graph.propagate(self.hops)
-        begin_from = observation.graph.features if self.initial == "raw" else propagated
-        fan_in = propagated.shape[1]
-        used = used_columns(observation.graph.features, propagated)
+        rows = ClassRows.of(observation, self.hops, self.initial, self.budget, rng)
         classes = list(observation.classes)
-        real, start = [], []
-        for column in classes:
-            nodes = observation.train[observation.labels == column]
-            weights = initial_weights(self.initial, len(nodes), self.budget, rng)
-            real.append(torch.from_numpy(to_dense(propagated[nodes][:, used])))
-            start.append(torch.from_numpy(weights @ to_dense(begin_from[nodes][:, used])))
         competing = classes if columns.setting == "til" else list(range(columns.seen))
         targets = torch.tensor([competing.index(column) for column in classes], device=self.device)
 
         def draw_network() -> tuple[Tensor, Tensor]:
-            first = uniform(rng, (len(used), self.hidden), fan_in**-0.5)
+            first = uniform(rng, (len(rows.columns), self.hidden), rows.width**-0.5)
             second = uniform(rng, (self.hidden, len(competing)), self.hidden**-0.5)
             return first.to(self.device), second.to(self.device)
 
         with tracker.phase("memory", self.networks) as step:
-            learned = self.match(real, start, targets, draw_network, rng, step)
-        kernel = Kernel.ntk(fan_in, self.hidden)
-        losses = [relative_loss(kernel, a.numpy(), b.numpy(), rng) for a, b in zip(real, learned, strict=True)]
-        labels = np.repeat(classes, [len(rows) for rows in learned])
-        features = smaller(widen(torch.cat(learned).numpy(), used, fan_in))
-        return Memory.of_rows(observation.index, features, labels, {"relative_loss": losses})
+            learned = self.match(rows.real, rows.start, targets, draw_network, rng, step)
+        kernel = Kernel.ntk(rows.width, self.hidden)
+        losses = [relative_loss(kernel, a.numpy(), b.numpy(), rng) for a, b in zip(rows.real, learned, strict=True)]
+        return rows.remember(observation, learned, {"relative_loss": losses})
 
     def match(
         self,
@@ -128,15 +116,15 @@ class GradientMatching:
         step: Callable[[], None],
     ) -> list[Tensor]:
         """Learned rows of each class, starting from ``start``."""
-        memory = ClassRows.of(start, self.device)
+        memory = Stacked.of(start, self.device)
         memory.rows.requires_grad_()
         sizes = torch.tensor(memory.sizes, device=self.device)
-        everything = ClassRows.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
+        everything = Stacked.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
         optimizer = torch.optim.Adam([memory.rows], lr=self.lr, fused=True)
         for _ in range(self.networks):
             first, second = draw_network()
             with torch.no_grad():
-                shown = everything or ClassRows.of([_sample(part, rng) for part in real], self.device)
+                shown = everything or Stacked.of([_sample(part, rng) for part in real], self.device)
                 wanted = class_gradients(shown, first, second, targets, self.loss)
             reached = class_gradients(memory, first, second, targets, self.loss)
             distance = (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()

@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from delome.memory.bank import Memory
+from delome.sparse import smaller, to_dense, used_columns, widen
+from delome.stream import Observation
 
 Initial = Literal["raw", "propagated", "noise", "mixture"]
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Dense rows of each class of a task: the real ones, propagated, and those that learning starts from.
+
+    Columns that no node of the task uses are left out; ``remember`` puts learned rows back among all columns.
+    """
+
+    real: list[Tensor]
+    start: list[Tensor]
+    columns: np.ndarray
+    width: int
+
+    @classmethod
+    def of(cls, observation: Observation, hops: int, kind: Initial, budget: int, rng: np.random.Generator) -> ClassRows:
+        """Training rows of an observation, and initial rows of the given kind."""
+        propagated = observation.graph.propagate(hops)
+        begin_from = observation.graph.features if kind == "raw" else propagated
+        used = used_columns(observation.graph.features, propagated)
+        real, start = [], []
+        for column in observation.classes:
+            nodes = observation.train[observation.labels == column]
+            weights = initial_weights(kind, len(nodes), budget, rng)
+            real.append(torch.from_numpy(to_dense(propagated[nodes][:, used])))
+            start.append(torch.from_numpy(weights @ to_dense(begin_from[nodes][:, used])))
+        return cls(real, start, used, propagated.shape[1])
+
+    def remember(
+        self, observation: Observation, learned: list[Tensor], report: dict[str, list[float]] | None = None
+    ) -> Memory:
+        """Memory of learned rows, one tensor for each class."""
+        features = smaller(widen(torch.cat(learned).cpu().numpy(), self.columns, self.width))
+        labels = np.repeat(observation.classes, [len(rows) for rows in learned])
+        return Memory.of_rows(observation.index, features, labels, report)
+
 
 MIXED_ROWS = 5
 """Real rows that a mixture averages."""
