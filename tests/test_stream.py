@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from delome import FineTune, Graph, Learner, TaskStream
 from delome.columns import LabelColumns
 from delome.errors import PastDataError, StreamError
+from delome.metrics import Score
 from delome.stream import Observation, Task, learning
 from delome.tracking import Tracker
 
@@ -290,8 +291,13 @@ class Looker(Learner):
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
         self.found.append(self.look(observation))
 
-    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> torch.Tensor:
-        return torch.zeros(len(nodes), 8)
+    _form_of_inputs = "nothing"
+
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> int:
+        return len(nodes)
+
+    def _scores(self, inputs: int, task: int) -> torch.Tensor:
+        return torch.zeros(inputs, 8)
 
 
 class DeclaredLooker(Looker):
@@ -415,3 +421,32 @@ def test_a_stream_is_a_sequence_of_tasks(stream: TaskStream) -> None:
     assert [task.index for task in stream] == [0, 1, 2]
     assert stream[-1] is stream[2]
     assert stream[1] in stream
+
+
+def test_of_a_large_graph_only_the_last_task_stays_in_memory(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = TaskStream(toy_graph)
+    graphs = [task.graph for task in small]
+    assert [task.graph for task in small] == graphs
+    monkeypatch.setattr("delome.stream.KEEP_BELOW", toy_graph.nbytes - 1)
+    large = TaskStream(toy_graph)
+    first = large[0].graph
+    assert large[0].graph is first
+    assert large[1].graph is not None
+    again = large[0].graph
+    assert again is not first
+    assert np.array_equal(again.features, first.features) and np.array_equal(again.labels, first.labels)
+
+
+def test_what_evaluation_reads_is_prepared_once(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("delome.stream.KEEP_BELOW", 0)
+    stream = TaskStream(toy_graph)
+    learner = FineTune(epochs=2, hidden=8)
+    for task in stream:
+        learner.observe(task)
+    expected = [learner.predict(task.graph, task.test) for task in stream]
+    first = learner.evaluate(stream)
+    monkeypatch.setattr(Graph, "subgraph", None)
+    assert learner.evaluate(stream) == first
+    for task, columns in zip(stream, expected, strict=True):
+        labels = task.prepared("test", learner._form_of_inputs, lambda *_: pytest.fail("prepared again"))[1]
+        assert Score.of(columns, labels).balanced == first[task.index]

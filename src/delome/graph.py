@@ -101,6 +101,14 @@ class Graph:
     def num_features(self) -> int:
         return int(self.features.shape[1])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features and edges."""
+        arrays = [self.adjacency.indices, self.adjacency.indptr]
+        features = self.features
+        arrays += [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
+        return sum(array.nbytes for array in arrays)
+
     def __repr__(self) -> str:
         classes = "hidden" if self.labels is None else len(np.unique(self.labels))
         return f"Graph(nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features}, classes={classes})"
@@ -132,7 +140,15 @@ class Graph:
         """S^hops X, computed once. Sparse features stay sparse while that is the faster form."""
         if hops == 0 or self.num_edges == 0:
             return self.features
-        return self.cached(("propagated", hops), lambda: times(self.operator(), self.propagate(hops - 1)))
+
+        def compute() -> Features:
+            # fewer hops are not kept: on a large graph each is as large as the features
+            propagated = self.features
+            for _ in range(hops):
+                propagated = times(self.operator(), propagated)
+            return propagated
+
+        return self.cached(("propagated", hops), compute)
 
     def cached(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Result of ``compute()``, remembered for as long as the graph lives."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from delome.errors import PastDataError, StreamError
 from delome.graph import Graph
 from delome.randomness import generator
+
+KEEP_BELOW = 2**30
+"""Bytes of a graph up to which the graphs of all its tasks stay in memory; of a larger one only the last asked for."""
 
 _learning: ContextVar[str | None] = ContextVar("learning", default=None)
 
@@ -94,12 +98,23 @@ class Task:
     test: np.ndarray = field(repr=False)
     _stream: TaskStream = field(repr=False)
     _graph_of: int = field(repr=False)
+    _prepared: dict[Any, tuple[Any, np.ndarray]] = field(default_factory=dict, repr=False)
 
     @property
     def graph(self) -> Graph:
         """The task's graph with class columns as labels; closed to a learner that is learning."""
         self._refuse_learners()
         return self._stream._graph_after(self._graph_of)
+
+    def prepared(
+        self, split: str, form: Hashable, prepare: Callable[[Graph, np.ndarray], Any]
+    ) -> tuple[Any, np.ndarray]:
+        """What ``prepare`` makes of the nodes of a split, and their class columns; made once for each ``form``."""
+        if (split, form) not in self._prepared:
+            nodes, graph = getattr(self, split), self.graph
+            assert graph.labels is not None
+            self._prepared[split, form] = prepare(graph, nodes), graph.labels[nodes]
+        return self._prepared[split, form]
 
     def _refuse_learners(self) -> None:
         if (learner := _learning.get()) is not None:
@@ -241,8 +256,8 @@ class TaskStream(Sequence[Task]):
     def _graph_after(self, index: int) -> Graph:
         """Graph of task ``index``, cut when first asked for."""
         if index not in self._graphs:
-            if self.inter_task_edges:
-                self._graphs.clear()  # the grown graph contains the earlier ones
+            if self.inter_task_edges or self._source.nbytes > KEEP_BELOW:
+                self._graphs.clear()  # the grown graph contains the earlier ones; a large one is cut again if need be
             nodes = self._tasks[index].nodes
             cut = self._source.subgraph(nodes)
             assert cut.labels is not None

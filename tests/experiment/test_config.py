@@ -78,7 +78,7 @@ def test_seeds_count_up_from_the_first() -> None:
         ({"seed": -1}, "seed must be at least 0, not -1"),
         ({"epochs": 0}, "epochs must be at least 1, not 0"),
         ({"setting": "tal"}, "unknown setting 'tal': did you mean 'til'? (known: cil, til)"),
-        ({"backbone": "gccn"}, "unknown backbone 'gccn': did you mean 'gcn'? (known: gcn, sgc)"),
+        ({"backbone": "gccn"}, "unknown backbone 'gccn': did you mean 'gcn'? (known: gat, gcn, sgc)"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here: try auto or cpu"),
         ({"assignments": ["tau"]}, "'tau' is not of the form name=value"),
         ({"assignments": ["tau=-1"]}, "tau must be at least 0, not -1.0"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -155,9 +155,17 @@ class Analytic(Learner):
             self._projection = torch.from_numpy(drawn).to(self.torch_device)
         return self._projection
 
-    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
+    @property
+    def _form_of_inputs(self) -> Hashable:
+        return "propagated"
+
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
         check_width(graph, self.width)
-        return torch.cat([chunk @ self.weights for chunk in self._random_features(graph.propagate(HOPS), nodes)])
+        return graph.propagate(HOPS)[nodes]
+
+    def _scores(self, inputs: Features, task: int) -> Tensor:
+        nodes = np.arange(inputs.shape[0])
+        return torch.cat([chunk @ self.weights for chunk in self._random_features(inputs, nodes)])
 
     def state(self) -> State:
         state = super().state()

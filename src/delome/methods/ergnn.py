@@ -67,8 +67,8 @@ class ERGNN(Replay):
 def mixing_shares(beta: float, memories: int) -> Tensor:
     """Weights of the current loss and of each memory's after L ← β L + (1 - β) L_k for every memory k in turn.
 
-    >>> mixing_shares(0.2, 2).tolist()
-    [0.04000000283122063, 0.1600000113248825, 0.800000011920929]
+    >>> [round(share, 2) for share in mixing_shares(0.2, 2).tolist()]
+    [0.04, 0.16, 0.8]
     """
     powers = torch.tensor([beta**k for k in range(memories, -1, -1)])
     return torch.cat([powers[:1], (1 - beta) * powers[1:]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from delome.backbones import BACKBONES, Backbone
+from delome.backbones import BACKBONES, Backbone, Inputs
 from delome.errors import StateError
 from delome.graph import Graph
 from delome.losses import Balanced, Loss
@@ -108,10 +109,17 @@ class GradientLearner(Learner):
         labels = torch.from_numpy(observation.labels).to(self.torch_device)
         return Examples(inputs, labels, torch.full_like(labels, observation.index))
 
-    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
+    @property
+    def _form_of_inputs(self) -> Hashable:
+        return self.backbone, self.torch_device
+
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Inputs:
         check_width(graph, self.network.first.shape[0])
-        with torch.no_grad():
-            return self.network(self.network.prepare(graph).select(nodes))
+        return self.network.prepare(graph).select(nodes)
+
+    @torch.no_grad()
+    def _scores(self, inputs: Inputs, task: int) -> Tensor:
+        return self.network(inputs)
 
     def state(self) -> State:
         state = super().state()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -250,9 +250,17 @@ class HPNs(Learner):
         for table, matched in zip(tables, numbers.values(), strict=True):
             table.step(next(gradients), self.lr, matched)
 
-    @torch.no_grad()
-    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
+    @property
+    def _form_of_inputs(self) -> Hashable:
+        return "graph"
+
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> tuple[Graph, np.ndarray]:
         check_width(graph, self.width)
+        return graph, nodes
+
+    @torch.no_grad()
+    def _scores(self, inputs: tuple[Graph, np.ndarray], task: int) -> Tensor:
+        graph, nodes = inputs
         rows = Rows.of(graph.features, self.torch_device)
         classes = list(self.columns.tasks[task])
         scores = torch.zeros(len(nodes), self.columns.seen, device=self.torch_device)

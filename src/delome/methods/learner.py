@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -79,21 +79,24 @@ class Learner(ABC):
         nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
         if len(nodes) == 0:
             return np.empty(0, dtype=np.int64)
-        task = task or 0
-        scores = self._scores(graph, nodes, task)
-        tasks = torch.full((len(nodes),), task, device=scores.device)
-        predicted: np.ndarray = self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy()
-        return predicted
+        return self._best_columns(self._scores(self._inputs(graph, nodes), task or 0), task or 0)
+
+    def _best_columns(self, scores: Tensor, task: int) -> np.ndarray:
+        tasks = torch.full((len(scores),), task, device=scores.device)
+        best: np.ndarray = self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy()
+        return best
 
     def score(self, tasks: Iterable[Task], split: str = "test") -> list[Score]:
         """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
         if split not in ("train", "val", "test"):
             raise ParameterError(f"split must be train, val or test, not '{split}'")
+        if not self.columns.tasks:
+            raise StateError("nothing was learned yet: call observe first")
         scores = []
         for task in tasks:
-            nodes, labels = getattr(task, split), task.graph.labels
-            assert labels is not None
-            scores.append(Score.of(self.predict(task.graph, nodes, task.index), labels[nodes]))
+            # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
+            inputs, labels = task.prepared(split, self._form_of_inputs, lambda graph, nodes: self._inputs(graph, nodes))
+            scores.append(Score.of(self._best_columns(self._scores(inputs, task.index), task.index), labels))
         return scores
 
     def evaluate(self, tasks: Iterable[Task]) -> list[float]:
@@ -104,8 +107,17 @@ class Learner(ABC):
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
         """Learns from an observation; ``columns`` already hold its classes."""
 
+    @property
     @abstractmethod
-    def _scores(self, graph: Graph, nodes: np.ndarray, task: int) -> Tensor:
+    def _form_of_inputs(self) -> Hashable:
+        """Names the form of ``_inputs``: learners of one form read the same."""
+
+    @abstractmethod
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
+        """All that scores of these nodes depend on, beside what was learned."""
+
+    @abstractmethod
+    def _scores(self, inputs: Any, task: int) -> Tensor:
         """A score for every node and class column; ``task`` is the nodes' task if it is known (TIL)."""
 
     def state(self) -> State:
@@ -148,13 +160,8 @@ def check_width(graph: Graph, width: int) -> None:
 def _storage_of(observations: list[Observation]) -> Storage:
     """Nodes, feature values and bytes of the graphs of observations, a shared graph counted once."""
     graphs = {id(observation.graph.features): observation.graph for observation in observations}.values()
-    arrays = []
-    for graph in graphs:
-        features = graph.features
-        arrays += [graph.adjacency.indices, graph.adjacency.indptr]
-        arrays += [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
     return Storage(
         sum(graph.num_nodes for graph in graphs),
         sum(graph.features.size for graph in graphs),
-        sum(array.nbytes for array in arrays),
+        sum(graph.nbytes for graph in graphs),
     )
