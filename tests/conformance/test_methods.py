@@ -13,7 +13,7 @@ from delome.errors import DelomeError, ParameterError, PastDataError, StateError
 from delome.methods import METHODS, Replay
 from delome.parameters import parameters_of, values_of
 
-SMALL = {"epochs": 40, "networks": 20, "encoders": 100, "budget": 8, "hidden": 32, "features": 64}
+SMALL = {"epochs": 8, "networks": 10, "encoders": 50, "budget": 8, "hidden": 32, "features": 64}
 
 
 ON_GAT = {"finetune", "joint", "twp", "ssm-uniform", "delome"}
@@ -58,7 +58,7 @@ def assert_same_state(a, b):
 
 
 def test_learns_the_current_task(make, toy_stream):
-    learner = make()
+    learner = make(epochs=40)
     for task in toy_stream:
         learner.observe(task)
         assert learner.evaluate([task])[0] > 85
@@ -226,7 +226,7 @@ def test_survives_odd_streams(make, odd_stream):
 def test_sparse_features_give_the_same_predictions(make, sparse_stream, sparse_graph):
     dense_graph = Graph(sparse_graph.adjacency.nonzero()[::-1], sparse_graph.features.toarray(), sparse_graph.labels)
     dense_stream = TaskStream(dense_graph)
-    sparse, dense = learn(make(), sparse_stream), learn(make(), dense_stream)
+    sparse, dense = learn(make(epochs=40), sparse_stream), learn(make(epochs=40), dense_stream)
     for a, b in zip(sparse_stream, dense_stream, strict=True):
         agreement = sparse.predict(a.graph, task=a.index) == dense.predict(b.graph, task=b.index)
         assert agreement.mean() > 0.95
@@ -273,7 +273,7 @@ def test_tasks_are_observed_once_and_in_order(make, toy_stream):
 
 def test_a_refused_task_leaves_the_learner_as_it_was(make, toy_graph, toy_stream):
     narrow = TaskStream(Graph(toy_graph.adjacency.nonzero()[::-1], toy_graph.features[:, :5], toy_graph.labels))
-    learner = make()
+    learner = make(epochs=40)
     learner.observe(toy_stream[0])
     before = learner.state()
     with pytest.raises(StateError, match="trained on 16 features, but the graph has 5"):
