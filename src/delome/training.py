@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from delome.backbones import Inputs
+from delome.backbones.sampling import SampledNodes
 from delome.randomness import generator
 
 
@@ -23,6 +24,10 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def read(self) -> Examples:
+        """The same for a network: sampled neighbourhoods are drawn now."""
+        return replace(self, inputs=self.inputs.draw()) if isinstance(self.inputs, SampledNodes) else self
 
     def select(self, index: np.ndarray) -> Examples:
         positions = torch.from_numpy(index).to(self.labels.device)
@@ -50,7 +55,7 @@ class Schedule:
         """One pass over the examples."""
         for chosen in self.positions(len(examples), epoch):
             # a single batch is not copied
-            yield examples if len(chosen) == len(examples) else examples.select(chosen)
+            yield (examples if len(chosen) == len(examples) else examples.select(chosen)).read()
 
 
 def train(

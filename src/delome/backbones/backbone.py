@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from delome.graph import Graph
 from delome.randomness import uniform
+from delome.sparse import Features
 
 
 class Inputs(Protocol):
@@ -20,6 +23,24 @@ class Inputs(Protocol):
     def __len__(self) -> int: ...
 
     def select(self, index: np.ndarray) -> Inputs: ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some nodes and sampled in-neighbours of theirs: a pattern targets × sources of ones, self-loops included.
+
+    ``own[v]`` is the position of target v among the sources.
+    """
+
+    pattern: sp.csr_array
+    own: np.ndarray
+
+    def operator(self) -> sp.csr_array:
+        """``D_in^-1/2 P D_out^-1/2`` with degrees inside the block."""
+        received = np.repeat(np.diff(self.pattern.indptr), np.diff(self.pattern.indptr))
+        sent = np.bincount(self.pattern.indices, minlength=self.pattern.shape[1])[self.pattern.indices]
+        data = (1 / np.sqrt(received * sent)).astype(np.float32)
+        return sp.csr_array((data, self.pattern.indices, self.pattern.indptr), shape=self.pattern.shape)
 
 
 class Backbone(nn.Module):
@@ -48,6 +69,11 @@ class Backbone(nn.Module):
     @abstractmethod
     def join(self, parts: Sequence[Inputs]) -> Inputs:
         """Disjoint union of prepared inputs."""
+
+    @abstractmethod
+    def read_blocks(self, features: Features, inner: Block, outer: Block) -> Inputs:
+        """What the network reads of sampled neighbourhoods: features of the sources of ``inner``, whose targets are
+        the sources of ``outer``, whose targets are to be classified."""
 
     @abstractmethod
     def forward(self, inputs: Inputs) -> Tensor:

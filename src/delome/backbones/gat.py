@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from delome.backbones.attention import NEGATIVE_SLOPE, InEdges, attend, edge_softmax
-from delome.backbones.backbone import Backbone, Inputs
+from delome.backbones.backbone import Backbone, Block, Inputs
 from delome.backbones.rows import Rows
 from delome.errors import ParameterError
 from delome.graph import Graph
+from delome.sparse import Features
 
 HEADS = 8
 DROPOUT = 0.6
@@ -78,6 +79,10 @@ class GAT(Backbone):
             InEdges.join([piece.inner for piece in pieces]),
             InEdges.join([piece.outer for piece in pieces]),
         )
+
+    def read_blocks(self, features: Features, inner: Block, outer: Block) -> TwoHops:
+        edges = (InEdges(block.pattern, block.own, self.device) for block in (inner, outer))
+        return TwoHops(Rows.of(features, self.device), *edges)
 
     def forward(self, inputs: Inputs) -> Tensor:
         hops = cast(TwoHops, inputs)

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from delome.backbones.attention import InEdges, topology_norm
-from delome.backbones.backbone import Backbone, Inputs
+from delome.backbones.backbone import Backbone, Block, Inputs
 from delome.backbones.rows import Rows, SparseMatrix
 from delome.graph import Graph
-from delome.sparse import narrow
+from delome.sparse import Features, narrow, times
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ class GCN(Backbone):
         pieces = cast(Sequence[Neighbourhood], parts)
         union = sp.csr_array(sp.block_diag([piece.operator.matrix for piece in pieces], format="csr"))
         return Neighbourhood(Rows.join([piece.reached for piece in pieces]), SparseMatrix(union, self.device))
+
+    def read_blocks(self, features: Features, inner: Block, outer: Block) -> Neighbourhood:
+        reached = Rows.of(times(inner.operator(), features), self.device)
+        return Neighbourhood(reached, SparseMatrix(outer.operator(), self.device))
 
     def forward(self, inputs: Inputs) -> Tensor:
         neighbourhood = cast(Neighbourhood, inputs)

@@ -9,9 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from delome.backbones.attention import InEdges, topology_norm
-from delome.backbones.backbone import Backbone, Inputs
+from delome.backbones.backbone import Backbone, Block, Inputs
 from delome.backbones.rows import Rows
 from delome.graph import Graph
+from delome.sparse import Features, times
 
 
 class SGC(Backbone):
@@ -26,6 +27,9 @@ class SGC(Backbone):
 
     def join(self, parts: Sequence[Inputs]) -> Rows:
         return Rows.join(cast(Sequence[Rows], parts))
+
+    def read_blocks(self, features: Features, inner: Block, outer: Block) -> Rows:
+        return Rows.of(times(outer.operator(), times(inner.operator(), features)), self.device)
 
     def forward(self, inputs: Inputs) -> Tensor:
         return cast(Rows, inputs).times(self.first).relu() @ self.second

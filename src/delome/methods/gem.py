@@ -100,7 +100,7 @@ class GEM(GradientLearner):
 
     def _old_gradient(self, task: int) -> Tensor:
         """Flat gradient of the class-balanced loss on the stored nodes of an old task."""
-        stored = self._old[task]
+        stored = self._old[task].read()
         columns = LabelColumns(self.setting, self.columns.tasks[: task + 1])
         logits = columns.restrict(self.network(stored.inputs), stored.tasks)
         loss = Balanced()(logits, stored.labels, torch.zeros_like(stored.tasks), self.counts)

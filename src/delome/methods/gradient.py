@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from delome.backbones import BACKBONES, Backbone, Inputs
-from delome.errors import StateError
+from delome.backbones.sampling import Fanouts, SampledNodes
+from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.losses import Balanced, Loss
 from delome.methods.learner import Learner, check_width
@@ -37,8 +38,13 @@ class GradientLearner(Learner):
     weight_decay: Annotated[float, Param("Adam's coupled L2 penalty", least=0)] = 5e-4
     batch_size: Annotated[int | None, Param("training nodes in a step; none = all", least=1)] = 2000
 
+    fanout: Annotated[
+        str | None, Param("neighbours drawn at hop 1 and 2 in training, e.g. 25,10; none = all, computed once")
+    ] = None
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.fanouts = None if self.fanout is None else parse_fanout(self.fanout)
         self.loss = self.make_loss()
         self.model: Backbone | None = None
         self.optimizer: torch.optim.Adam | None = None
@@ -105,7 +111,12 @@ class GradientLearner(Learner):
 
     def examples(self, observation: Observation) -> Examples:
         """Training rows of an observation, as the backbone reads them."""
-        inputs = self.network.prepare(observation.graph).select(observation.train)
+        graph, train = observation.graph, observation.train
+        if self.fanouts is None:
+            inputs: Inputs = self.network.prepare(graph).select(train)
+        else:
+            rng = generator(self.seed, "fanout", observation.index)
+            inputs = SampledNodes.of(self.network, graph, train, self.fanouts, rng)
         labels = torch.from_numpy(observation.labels).to(self.torch_device)
         return Examples(inputs, labels, torch.full_like(labels, observation.index))
 
@@ -148,3 +159,15 @@ class GradientLearner(Learner):
                 for key, value in state.tensors.items()
                 if key.startswith(prefix)
             }
+
+
+def parse_fanout(text: str) -> Fanouts:
+    """``"25,10"`` as numbers.
+
+    >>> parse_fanout("25,10")
+    (25, 10)
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise ParameterError(f"fanout must be two whole numbers such as 25,10, not '{text}'")
+    return int(parts[0]), int(parts[1])

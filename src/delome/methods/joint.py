@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 
+from delome.backbones.sampling import join
 from delome.losses import Balanced, Loss
 from delome.methods.gradient import GradientLearner
 from delome.state import Keeps
@@ -38,7 +39,7 @@ class Joint(GradientLearner):
         with tracker.phase("prepare"):
             parts = [self.examples(past) for past in observation.past()] + [examples]
             return Examples(
-                self.network.join([part.inputs for part in parts]),
+                join(self.network, [part.inputs for part in parts]),
                 torch.cat([part.labels for part in parts]),
                 torch.cat([part.tasks for part in parts]),
             )
