@@ -1,0 +1,41 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from delome import Graph
+from delome.datasets.statistics import Statistics
+from delome.errors import GraphError
+
+
+def test_counts_of_a_small_graph():
+    features = sp.csr_array(np.array([[1.0, 0], [0, 0], [0, 2], [3, 4], [0, 0]]))
+    found = Statistics.of(Graph([[0, 1, 2], [1, 2, 3]], features, [5, 5, 5, 7, 7]))
+    assert found == Statistics(
+        nodes=5,
+        edges=3,
+        undirected=False,
+        features=2,
+        sparse=True,
+        density=0.4,
+        isolated=1,
+        homophily=2 / 3,
+        class_sizes={5: 3, 7: 2},
+    )
+
+
+def test_a_symmetric_graph_is_undirected_and_equal_degrees_are_not_enough():
+    ring = [[0, 1, 2], [1, 2, 0]]
+    assert not Statistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1])).undirected
+    assert Statistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1], undirected=True)).undirected
+
+
+def test_without_edges_there_is_no_homophily():
+    found = Statistics.of(Graph(np.zeros((2, 0), int), np.ones((3, 1)), [0, 0, 1]))
+    assert math.isnan(found.homophily) and found.isolated == 3
+
+
+def test_hidden_labels_are_refused():
+    with pytest.raises(GraphError, match="graph with labels"):
+        Statistics.of(Graph.edgeless(np.ones((2, 1), np.float32)))
