@@ -56,7 +56,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Runs a command line in this process, in ``folder``."""
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", "320")
+    monkeypatch.setenv("DELOME_DATA", str(folder.parent / "data"))
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["delome", *arguments])
@@ -280,6 +281,31 @@ def test_datasets_are_listed_with_one_line_each(cli: Cli) -> None:
         assert f" {dataset.budget} " in line
 
 
+def test_a_dataset_is_shown_with_its_sizes_and_a_bar_for_each_class(cli: Cli) -> None:
+    outcome = cli("datasets", "show", "digits")
+    assert outcome.code == 0 and outcome.err == ""
+    assert "digits: 1,797 nodes, 19,858 edges (undirected" in outcome.out
+    assert "homophily): 96.1 %" in outcome.out
+    assert len(re.findall(r"│ +[0-4] +│ +[0-9] +│ +1[78][0-9] +│ █+", outcome.out)) == 10
+    document = cli("datasets", "show", "digits", "--json", "--classes-per-task", "3").document
+    assert document["class_sizes"]["3"] == 183
+    assert document["tasks"] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert document["dropped"] == {"9": "left over after the last full task"}
+    assert document["here"] == "always"
+
+
+def test_a_dataset_without_edges_can_be_shown(cli: Cli, write_npz: Callable[..., Path]) -> None:
+    empty = {"adj_data": np.ones(0), "adj_indices": np.zeros(0, int), "adj_indptr": np.zeros(25, int)}
+    file = write_npz(**empty)
+    assert "no edges" in cli("datasets", "show", f"file:{file}").out
+    assert cli("datasets", "show", f"file:{file}", "--json").document["homophily"] is None
+
+
+def test_a_published_dataset_that_is_not_here_is_said_to_be(cli: Cli) -> None:
+    assert cli("datasets", "--json").document["corafull"]["here"] == "to download"
+    assert cli("datasets", "--json").document["digits"]["options"] == {"neighbours": 8}
+
+
 def test_listings_as_json_name_everything(cli: Cli) -> None:
     assert cli("methods", "--json").document.keys() == METHODS.keys()
     assert cli("datasets", "--json").document.keys() == DATASETS.keys()
@@ -303,7 +329,10 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     assert cli("--version") == Outcome(0, f"{delome.__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("methods", "--help"), ("datasets", "--help")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("run", "--help"), ("methods", "--help"), ("datasets", "--help"), ("datasets", "show", "--help")],
+)
 def test_help_explains_every_command(arguments: tuple[str, ...], cli: Cli) -> None:
     outcome = cli(*arguments)
     assert outcome.code == 0 and outcome.err == ""

@@ -15,11 +15,13 @@ from rich.table import Table
 
 import delome
 from delome.columns import Setting
-from delome.datasets import DATASETS
+from delome.datasets import DATASETS, load_graph
+from delome.datasets.catalogue import Dataset, parse_name
 from delome.errors import DelomeError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 from delome.state import Keeps
+from delome.stream import TaskStream
 
 app = typer.Typer(
     help="Graph continual learning: one GNN keeps classifying a graph that grows task after task.",
@@ -33,6 +35,13 @@ KEEPS_LEGEND = (
     "beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
     "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d."
 )
+
+
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(help="Folder of downloaded datasets. (default: $DELOME_DATA, else the platform's cache folder)"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 
 
 def main() -> None:
@@ -76,7 +85,10 @@ def _root(
 @app.command()
 def run(
     dataset: Annotated[
-        str, typer.Option(help="digits, synthetic[:option=value,…] or file:PATH; see 'delome datasets'.")
+        str,
+        typer.Option(
+            help="digits, corafull, arxiv, …, synthetic[:option=value,…] or file:PATH; see 'delome datasets'."
+        ),
     ] = "digits",
     method: Annotated[str, typer.Option(help="How to learn without forgetting; see 'delome methods'.")] = "delome",
     setting: Annotated[
@@ -99,10 +111,11 @@ def run(
             "--set", metavar="NAME=VALUE", help="Any parameter of the method; repeatable. See 'delome methods NAME'."
         ),
     ] = None,
+    data_root: DataRoot = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder. (default: runs/<dataset>-<method>-<setting>-<hash>)")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a stream of tasks and show accuracy, forgetting and a picture.
 
@@ -132,7 +145,7 @@ def run(
     if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
         print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
     with RunProgress(seeds) as progress:
-        stream = config.stream()
+        stream = config.stream(data_root, progress.loading)
         folder = RunFolder.open(out or Path("runs") / config.slug, config)
         try:
             result = run_config(config, stream, folder, progress.tracker)
@@ -164,7 +177,7 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show the parameters of this method.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the methods, or the parameters of one."""
     if name is not None:
@@ -216,18 +229,59 @@ def _method_parameters(name: str, as_json: bool) -> None:
     Console().print(table)
 
 
-@app.command()
-def datasets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
-) -> None:
-    """List the datasets."""
-    if as_json:
-        print(json.dumps({name: {"summary": each.summary, "budget": each.budget} for name, each in DATASETS.items()}))
+datasets_app = typer.Typer(help="List the datasets, or show one.", invoke_without_command=True)
+app.add_typer(datasets_app, name="datasets")
+
+
+@datasets_app.callback()
+def datasets(context: typer.Context, data_root: DataRoot = None, as_json: AsJson = False) -> None:
+    """List the datasets; 'delome datasets show NAME' looks into one."""
+    if context.invoked_subcommand is not None:
         return
-    table = Table("dataset", "usual budget", "options", "what it is")
+    if as_json:
+        print(json.dumps({name: _dataset(each, data_root) for name, each in DATASETS.items()}))
+        return
+    table = Table("dataset", "usual budget", "options", "here", "what it is")
     for name, each in DATASETS.items():
-        options = ", ".join(
-            f"{option}={default}" for option, default in each.options.items() if isinstance(default, int | float)
-        )
-        table.add_row(name, str(each.budget), options, each.summary)
+        about = _dataset(each, data_root)
+        options = ", ".join(f"{option}={default}" for option, default in about["options"].items())
+        table.add_row(name, str(each.budget), options, about["here"], each.summary)
     Console().print(table)
+
+
+def _dataset(dataset: Dataset, data_root: Path | None) -> dict[str, Any]:
+    options = {name: default for name, default in dataset.options.items() if isinstance(default, int | float)}
+    cached = "nothing" if dataset.published is None else dataset.published.cached(data_root)
+    here = "always" if dataset.published is None else "to download" if cached == "nothing" else cached
+    return {"summary": dataset.summary, "budget": dataset.budget, "options": options, "here": here}
+
+
+@datasets_app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A dataset as 'delome run --dataset' takes it.")],
+    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sizes, homophily, tasks and classes of a dataset. A published one that is not here yet is downloaded."""
+    from delome.datasets.statistics import GraphStatistics
+    from delome.report.datasets import describe_dataset
+    from delome.report.progress import RunProgress
+
+    with RunProgress(1) as progress:
+        graph = load_graph(name, data_root=data_root, progress=progress.loading)
+        stream = TaskStream(graph, classes_per_task)
+        found = GraphStatistics.of(graph)
+    dataset, _ = parse_name(name)
+    if as_json:
+        document = asdict(found) | {
+            "dataset": name,
+            "homophily": found.homophily if found.edges else None,
+            "tasks": [[stream.classes[column] for column in task.classes] for task in stream],
+            "dropped": {str(label): why for label, why in stream.dropped.items()},
+            "here": _dataset(dataset, data_root)["here"],
+        }
+        print(json.dumps(document))
+        return
+    folder = None if dataset.published is None else dataset.published.folder(data_root)
+    Console().print(describe_dataset(name, found, stream, folder))

@@ -267,6 +267,12 @@ def small_data() -> Data:
     return Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
 
 
+def test_reading_pyg_data_leaves_what_torch_may_unpickle_as_it_was(tmp_path: Path) -> None:
+    before = torch.serialization.get_safe_globals()
+    files.load(str(saved(tmp_path, small_data())))
+    assert set(torch.serialization.get_safe_globals()) == set(before)
+
+
 @pytest.mark.parametrize("undirected", [False, True])
 def test_pyg_data_saved_with_torch_is_read(undirected: bool, tmp_path: Path) -> None:
     graph = files.load(str(saved(tmp_path, small_data())), undirected=undirected)

@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from delome import Graph
-from delome.datasets.statistics import Statistics
+from delome.datasets.statistics import GraphStatistics
 from delome.errors import GraphError
 
 
 def test_counts_of_a_small_graph():
     features = sp.csr_array(np.array([[1.0, 0], [0, 0], [0, 2], [3, 4], [0, 0]]))
-    found = Statistics.of(Graph([[0, 1, 2], [1, 2, 3]], features, [5, 5, 5, 7, 7]))
-    assert found == Statistics(
+    found = GraphStatistics.of(Graph([[0, 1, 2], [1, 2, 3]], features, [5, 5, 5, 7, 7]))
+    assert found == GraphStatistics(
         nodes=5,
         edges=3,
         undirected=False,
@@ -27,15 +27,15 @@ def test_counts_of_a_small_graph():
 
 def test_a_symmetric_graph_is_undirected_and_equal_degrees_are_not_enough():
     ring = [[0, 1, 2], [1, 2, 0]]
-    assert not Statistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1])).undirected
-    assert Statistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1], undirected=True)).undirected
+    assert not GraphStatistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1])).undirected
+    assert GraphStatistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1], undirected=True)).undirected
 
 
 def test_without_edges_there_is_no_homophily():
-    found = Statistics.of(Graph(np.zeros((2, 0), int), np.ones((3, 1)), [0, 0, 1]))
+    found = GraphStatistics.of(Graph(np.zeros((2, 0), int), np.ones((3, 1)), [0, 0, 1]))
     assert math.isnan(found.homophily) and found.isolated == 3
 
 
 def test_hidden_labels_are_refused():
     with pytest.raises(GraphError, match="graph with labels"):
-        Statistics.of(Graph.edgeless(np.ones((2, 1), np.float32)))
+        GraphStatistics.of(Graph.edgeless(np.ones((2, 1), np.float32)))

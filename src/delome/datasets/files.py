@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +15,8 @@ import torch
 
 from delome.errors import DatasetError, GraphError
 from delome.graph import Graph
+
+_LAYOUT = "labels, adj_* and attr_* or features"
 
 
 def load(path: str, undirected: bool = True) -> Graph:
@@ -32,19 +35,13 @@ def load(path: str, undirected: bool = True) -> Graph:
 
 def _read_npz(file: Path, undirected: bool) -> Graph:
     """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features, labels, optional class_names."""
-    if not zipfile.is_zipfile(file):
-        raise DatasetError(f"'{file}' is not a readable npz archive: it is damaged or of another kind")
-    try:
-        with file.open("rb") as opened, _archive(opened) as archive:
-            arrays = {name: array for name in archive.files if (array := _plain(archive, name)) is not None}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error) as error:
-        raise DatasetError(f"'{file}' is not a readable npz archive: {error}") from None
-    _require(file, arrays, "labels", "adj_indices", "adj_indptr", "adj_shape")
+    arrays = read_arrays(file)
+    require(file, arrays, "labels", "adj_indices", "adj_indptr", "adj_shape", layout=_LAYOUT)
     adjacency = _csr(file, arrays, "adj")
     if "features" in arrays:
         features = arrays["features"]
     else:
-        _require(file, arrays, "attr_data", "attr_indices", "attr_indptr", "attr_shape")
+        require(file, arrays, "attr_data", "attr_indices", "attr_indptr", "attr_shape", layout=_LAYOUT)
         features = _csr(file, arrays, "attr")
     edges = adjacency.tocoo()
     names = arrays.get("class_names")
@@ -55,6 +52,18 @@ def _read_npz(file: Path, undirected: bool) -> Graph:
         class_names=None if names is None else names.tolist(),
         undirected=undirected,
     )
+
+
+def read_arrays(file: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an npz archive that are plain numbers or text, or those of them with one of these names."""
+    if not zipfile.is_zipfile(file):
+        raise DatasetError(f"'{file}' is not a readable npz archive: it is damaged or of another kind")
+    try:
+        with file.open("rb") as opened, _archive(opened) as archive:
+            wanted = [name for name in archive.files if names is None or name in names]
+            return {name: array for name in wanted if (array := _plain(archive, name)) is not None}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error) as error:
+        raise DatasetError(f"'{file}' is not a readable npz archive: {error}") from None
 
 
 def _archive(opened: BinaryIO) -> np.lib.npyio.NpzFile:
@@ -75,9 +84,10 @@ def _plain(archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray | None:
         raise
 
 
-def _require(file: Path, arrays: dict[str, np.ndarray], *names: str) -> None:
+def require(file: Path, arrays: dict[str, np.ndarray], *names: str, layout: str | None = None) -> None:
+    """Refuses an archive without one of these arrays; ``layout`` says in words what it must hold."""
     if missing := [name for name in names if name not in arrays]:
-        raise DatasetError(f"'{file}' has no array '{missing[0]}': it must hold labels, adj_* and attr_* or features")
+        raise DatasetError(f"'{file}' has no array '{missing[0]}': it must hold {layout or ', '.join(names)}")
 
 
 def _csr(file: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
@@ -102,8 +112,11 @@ def _read_pt(file: Path, undirected: bool) -> Graph:
     refusal = f"'{file}' is not a PyG Data saved with torch.save"
     if not zipfile.is_zipfile(file):
         raise DatasetError(f"{refusal}: it is damaged or of another kind")
+    # on leaving, safe_globals also takes away what PyG has registered itself: only what is missing is lent
+    needed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    missing = [each for each in needed if each not in torch.serialization.get_safe_globals()]
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        with torch.serialization.safe_globals(missing):
             data = torch.load(file, weights_only=True, map_location="cpu")
     except pickle.UnpicklingError:
         raise DatasetError(f"{refusal}: it holds objects other than tensors and plain values") from None

@@ -11,11 +11,11 @@ from delome.graph import Graph
 
 
 @dataclass(frozen=True)
-class Statistics:
+class GraphStatistics:
     """Sizes of a labelled graph; ``homophily`` is the share of edges between nodes of one class.
 
     >>> path = Graph([[0, 1, 2], [1, 2, 3]], [[1.0], [1.0], [0.0], [1.0]], [0, 0, 1, 1], undirected=True)
-    >>> Statistics.of(path).homophily
+    >>> GraphStatistics.of(path).homophily
     0.6666666666666666
     """
 
@@ -30,7 +30,7 @@ class Statistics:
     class_sizes: dict[int, int]
 
     @classmethod
-    def of(cls, graph: Graph) -> Statistics:
+    def of(cls, graph: Graph) -> GraphStatistics:
         """Counts everything once."""
         if graph.labels is None:
             raise GraphError("statistics need a graph with labels")

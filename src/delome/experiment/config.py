@@ -8,12 +8,14 @@ import platform
 import re
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Self
 
 import delome
 from delome.columns import Setting
 from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
+from delome.datasets.reading import Progress, silent
 from delome.errors import ParameterError
 from delome.methods import Learner, method
 from delome.parameters import parameters_of, parse_assignments, values_of
@@ -82,10 +84,10 @@ class RunConfig:
         """The configured learner with one of the seeds."""
         return method(self.method)(**self.parameters, seed=seed)
 
-    def stream(self) -> TaskStream:
-        """Loads the graph and cuts it into tasks."""
+    def stream(self, data_root: Path | None = None, progress: Progress = silent) -> TaskStream:
+        """Loads the graph (a published one through ``data_root``) and cuts it into tasks."""
         return TaskStream(
-            load_graph(self.dataset),
+            load_graph(self.dataset, data_root=data_root, progress=progress),
             self.classes_per_task,
             split_seed=self.split_seed,
             inter_task_edges=self.inter_task_edges,

@@ -36,6 +36,13 @@ class RunProgress:
     def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
+    def loading(self, activity: str, done: int, total: int | None) -> None:
+        """Shows how far a graph is loaded, in megabytes."""
+        megabytes = None if total is None else max(total // 10**6, 1)
+        self.bars.update(
+            self.phase, description=f"  {activity} (MB)", completed=done // 10**6, total=megabytes, visible=True
+        )
+
     def tracker(self, seed: SeedResult, task: int, tasks: int) -> Tracker:
         """Tracker that shows one task."""
         self.bars.update(

@@ -1,0 +1,131 @@
+"""The folder in which published datasets are kept: where it is, who may write, what its files must be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from delome.datasets.reading import Progress
+from delome.errors import DatasetError
+
+CHECKSUMS = "checksums.json"
+
+
+def cache_root(data_root: str | Path | None = None) -> Path:
+    """``data_root`` if given, else the folder in ``DELOME_DATA``, else ``delome`` in the platform's cache folder."""
+    chosen = str(data_root) if data_root is not None else os.environ.get("DELOME_DATA", "")
+    return Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
+
+
+def _platform_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    # the XDG specification: a relative path is to be ignored
+    return Path(configured) if configured and Path(configured).is_absolute() else Path.home() / ".cache"
+
+
+@contextmanager
+def sole_writer(folder: Path, progress: Progress) -> Iterator[None]:
+    """Waits until no other process or thread writes in the folder; the system ends the claim of a killed process."""
+    claim = folder / ".lock"
+    while True:
+        opened = claim.open("ab")
+        try:
+            _claim(opened, f"waiting for another process that loads {folder.name}", progress)
+            # the holder before us has removed the file we waited for: only a file that is still in place counts
+            if claim.exists() and os.path.samestat(os.fstat(opened.fileno()), claim.stat()):
+                break
+        except BaseException:
+            opened.close()
+            raise
+        opened.close()
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows does not remove open files
+            claim.unlink()
+        opened.close()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _claim(opened: BinaryIO, activity: str, progress: Progress) -> None:
+        while True:
+            with suppress(OSError):  # gives up after ten seconds
+                msvcrt.locking(opened.fileno(), msvcrt.LK_LOCK, 1)
+                return
+            progress(activity, 0, None)
+
+else:
+    import fcntl
+
+    def _claim(opened: BinaryIO, activity: str, progress: Progress) -> None:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(activity, 0, None)
+            fcntl.flock(opened, fcntl.LOCK_EX)
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file's content in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def write_text(target: Path, text: str) -> None:
+    """Writes a small file completely or not at all."""
+    with tempfile.NamedTemporaryFile(
+        "w", dir=target.parent, prefix=".writing-", delete=False, encoding="utf-8"
+    ) as temporary:
+        try:
+            temporary.write(text)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+            temporary.close()
+            Path(temporary.name).chmod(0o644)
+            Path(temporary.name).replace(target)
+        except BaseException:
+            Path(temporary.name).unlink(missing_ok=True)
+            raise
+
+
+def recorded_checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of each source file that was once read successfully, by file name; empty if none was."""
+    file = folder / CHECKSUMS
+    try:
+        content = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return {str(name): str(checksum) for name, checksum in content.items()}
+    except (ValueError, AttributeError):
+        raise DatasetError(f"'{file}' is damaged: delete it to record the checksums anew") from None
+
+
+def record_checksums(folder: Path, checksums: dict[str, str]) -> None:
+    """Adds checksums to those that later readings must find again."""
+    text = json.dumps(recorded_checksums(folder) | checksums, indent=1, sort_keys=True)
+    write_text(folder / CHECKSUMS, text + "\n")
+
+
+def verified_checksums(folder: Path, files: Iterable[Path], known: dict[str, str]) -> dict[str, str]:
+    """Checksums of the files; refuses a file that differs from a ``known`` or an earlier recorded checksum."""
+    expected = recorded_checksums(folder) | known
+    found = {}
+    for file in files:
+        found[file.name] = sha256_of(file)
+        if found[file.name] != expected.get(file.name, found[file.name]):
+            raise DatasetError(
+                f"'{file}' has SHA-256 {found[file.name][:12]}… instead of {expected[file.name][:12]}…: "
+                f"delete it to fetch it again, or delete '{folder / CHECKSUMS}' too if the new file is wanted"
+            )
+    return found

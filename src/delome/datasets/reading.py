@@ -1,0 +1,29 @@
+"""What a reader of published files is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from delome.graph import Graph
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called while a dataset is fetched or read: what is happening, bytes done, bytes in all (``None``: unknown)."""
+
+
+def silent(activity: str, done: int, total: int | None) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A graph and its number of edges as the publishers count them, for comparison with their statistics."""
+
+    graph: Graph
+    published_edges: int
+
+
+Reader: TypeAlias = Callable[[Path, Path, Progress], Reading]
+"""Reads the raw files in the first folder; large arrays may be put into the second, which outlives the reading."""

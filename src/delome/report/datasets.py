@@ -1,0 +1,44 @@
+"""A dataset for a terminal: sizes, and its classes as bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.bar import Bar
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from delome.datasets.statistics import GraphStatistics
+from delome.stream import TaskStream
+
+BAR_WIDTH = 40
+
+
+def describe_dataset(name: str, found: GraphStatistics, stream: TaskStream, folder: Path | None) -> Group:
+    """Statistics in words, then one line a class with its task and a bar of its size."""
+    kind = f"sparse, {100 * found.density:.2g} % non-zero" if found.sparse else "dense"
+    direction = "undirected, both directions counted" if found.undirected else "directed"
+    sizes = sorted(found.class_sizes.values())
+    lines = [
+        f"[bold]{escape(name)}[/bold]: {found.nodes:,} nodes, {found.edges:,} edges ({direction}), "
+        f"{found.features:,} features ({kind}), {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,} nodes",
+        f"edges within a class (homophily): {100 * found.homophily:.1f} %" if found.edges else "no edges",
+        f"mean degree {found.edges / found.nodes:.1f}, {found.isolated:,} isolated nodes",
+        f"stream: {len(stream)} tasks of {stream.classes_per_task} classes, {len(stream.dropped)} classes left out",
+    ]
+    if folder is not None:
+        lines.append(f"kept in {escape(str(folder))}")
+    table = Table("task", "class", "nodes", "", title="Classes in the order they arrive")
+    for task in stream:
+        for column in task.classes:
+            _add_class(
+                table, str(task.index), stream.class_name(column), found.class_sizes[stream.classes[column]], sizes
+            )
+    for label, why in stream.dropped.items():
+        _add_class(table, "–", f"{label} ({why})", found.class_sizes[label], sizes)
+    return Group(*lines, table)
+
+
+def _add_class(table: Table, task: str, name: str, size: int, sizes: list[int]) -> None:
+    table.add_row(task, escape(name), f"{size:,}", Bar(sizes[-1], 0, size, width=BAR_WIDTH))
