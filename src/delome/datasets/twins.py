@@ -108,7 +108,7 @@ class Shape:
 TWINS: dict[str, Shape] = {
     # CitationFull's Cora as loaders give it, both directions, without its repeated edges; classes of 15 to 928
     "corafull": Shape(
-        19_793, 126_842, 8_710, 70, 928, 15, homophily=0.567, spread=0.97, content=Words(0.007, topic_share=0.025)
+        19_793, 126_842, 8_710, 70, 928, 15, homophily=0.567, spread=0.97, content=Words(0.007, topic_share=0.02)
     ),
     # OGB's directed citations: an edge u → v is u citing v, and few papers receive most of the citations
     "arxiv": Shape(
