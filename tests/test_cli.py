@@ -309,7 +309,18 @@ def test_a_published_dataset_that_is_not_here_is_said_to_be(cli: Cli) -> None:
 def test_listings_as_json_name_everything(cli: Cli) -> None:
     assert cli("methods", "--json").document.keys() == METHODS.keys()
     assert cli("datasets", "--json").document.keys() == DATASETS.keys()
-    assert cli("methods", "delome", "--json").document.keys() == parameters_of(METHODS["delome"]).keys()
+    parameters = cli("methods", "delome", "--json").document
+    assert parameters.keys() == parameters_of(METHODS["delome"]).keys()
+    assert parameters["matching"]["choices"] == ["exact", "sampled"]
+    assert parameters["budget"] | {"help": ""} == {
+        "type": "int",
+        "default": 60,
+        "choices": None,
+        "optional": False,
+        "least": 1,
+        "above": None,
+        "help": "",
+    }
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -216,7 +216,19 @@ def _method_parameters(name: str, as_json: bool) -> None:
 
     parameters = parameters_of(find(name)).values()
     if as_json:
-        print(json.dumps({each.name: {"default": each.default, "help": each.param.help} for each in parameters}))
+        document = {
+            each.name: {
+                "type": each.type.__name__,
+                "default": each.default,
+                "choices": each.choices or None,
+                "optional": each.optional,
+                "least": each.param.least,
+                "above": each.param.above,
+                "help": each.param.help,
+            }
+            for each in parameters
+        }
+        print(json.dumps(document))
         return
     table = Table("parameter", "default", "choices", "meaning", title=f"{name}: set with --set NAME=VALUE")
     for each in parameters:
