@@ -1,10 +1,12 @@
 """Every method on the same streams: runs them into run folders, and writes the tables of docs/methods.md from those.
 
     python benchmarks/methods.py run --data FOLDER [--runs runs/methods] [--dataset NAME …] [--method NAME …]
-    python benchmarks/methods.py table [--runs runs/methods] [--page docs/methods.md]
+    python benchmarks/methods.py speed --data FOLDER [--speed-runs runs/methods-speed]
+    python benchmarks/methods.py table [--runs runs/methods] [--speed-runs runs/methods-speed] [--page docs/methods.md]
 
 `run` goes through methods × {digits, cora_ml, amazon_computers} × {CIL, TIL}: SGC, 60 rows per class (digits 20),
 200 epochs, one seed. Runs that are already there are not repeated. FOLDER holds cora_ml.npz and amazon_computers.npz.
+`speed` runs each method for 20 epochs in one setting, one after the other, for the ratios to Fine-tune's training time.
 `table` replaces what stands between the markers of the page; no number is typed.
 """
 
@@ -40,7 +42,8 @@ def folder_of(runs: Path, name: str, dataset: str, setting: str) -> Path:
     return runs / f"{dataset}-{setting}-{name.replace(' × ', '-').replace(' ', '-')}"
 
 
-def run_all(arguments: argparse.Namespace) -> None:
+def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: int) -> None:
+    """Runs whatever is not there yet, in the first so many settings of each method."""
     warm_up = RunConfig.resolve("synthetic:nodes=200,classes=4", "delome", epochs=1)
     run(warm_up, warm_up.stream())
     for dataset in arguments.dataset:
@@ -48,8 +51,8 @@ def run_all(arguments: argparse.Namespace) -> None:
         for name, (method, assignments) in experiments().items():
             if method not in arguments.method:
                 continue
-            for setting in METHODS[method].settings:
-                path = folder_of(arguments.runs, name, dataset, setting)
+            for setting in METHODS[method].settings[:settings]:
+                path = folder_of(runs, name, dataset, setting)
                 if (path / "seed-0" / "result.json").exists():
                     continue
                 known = parameters_of(METHODS[method])
@@ -58,14 +61,14 @@ def run_all(arguments: argparse.Namespace) -> None:
                     method,
                     setting=setting,
                     budget=(20 if dataset == "digits" else 60) if "budget" in known else None,
-                    epochs=200 if "epochs" in known and method not in OWN_EPOCHS else None,
+                    epochs=epochs if "epochs" in known and (method not in OWN_EPOCHS or epochs < 200) else None,
                     assignments=assignments,
                 )
                 result = run(config, config.stream(), RunFolder.open(path, config))
                 print(f"{path.name}: AA {result.aa[0]:.2f}", file=sys.stderr, flush=True)
 
 
-def table(runs: Path, dataset: str, names: list[str]) -> list[str]:
+def table(runs: Path, speed_runs: Path, dataset: str, names: list[str]) -> list[str]:
     """Markdown table of one dataset."""
     results = {
         (name, setting): json.loads(file.read_text())
@@ -74,7 +77,7 @@ def table(runs: Path, dataset: str, names: list[str]) -> list[str]:
         if (file := folder_of(runs, name, dataset, setting) / "seed-0" / "result.json").exists()
     }
     lines = [
-        "| method | CIL AA | AF | seconds | TIL AA | AF | seconds | × Fine-tune | bytes kept |",
+        "| method | CIL AA | AF | seconds | TIL AA | AF | seconds | training × Fine-tune | bytes kept |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in names:
@@ -85,10 +88,9 @@ def table(runs: Path, dataset: str, names: list[str]) -> list[str]:
         shown = results.get((name, "cil")) or results.get((name, "til"))
         if shown is None:
             continue
-        base = _seconds(results["finetune", "til" if (name, "cil") not in results else "cil"])
-        lines.append(
-            "| " + " | ".join([*cells, f"{_seconds(shown) / base:.1f}", f"{shown['memory']['bytes']:,}"]) + " |"
-        )
+        base, own = (_training(speed_runs, each, dataset) for each in ("finetune", name))
+        ratio = "–" if base is None or own is None else f"{own / base:.1f}"
+        lines.append("| " + " | ".join([*cells, ratio, f"{shown['memory']['bytes']:,}"]) + " |")
     return lines
 
 
@@ -101,12 +103,22 @@ def _seconds(result: dict[str, Any]) -> float:
     return float(sum(seconds for phase, seconds in result["seconds"].items() if phase != "evaluate"))
 
 
+def _training(speed_runs: Path, name: str, dataset: str) -> float | None:
+    """Seconds of training and of importances, not of building memories, in the first setting of a method."""
+    setting = METHODS[experiments()[name][0]].settings[0]
+    file = folder_of(speed_runs, name, dataset, setting) / "seed-0" / "result.json"
+    if not file.exists():
+        return None
+    seconds = json.loads(file.read_text())["seconds"]
+    return float(seconds["train"] + seconds.get("importance", 0.0))
+
+
 def write_page(arguments: argparse.Namespace) -> None:
     page = arguments.page.read_text()
     for dataset in DATASETS:
-        text = "\n".join(table(arguments.runs, dataset, list(experiments())))
-        pattern = rf"(<!-- {dataset}: .*? -->\n).*?(\n<!-- end -->)"
-        page, found = re.subn(pattern, lambda match, text=text: match[1] + text + match[2], page, flags=re.DOTALL)
+        text = "\n".join(table(arguments.runs, arguments.speed_runs, dataset, list(experiments())))
+        pattern = rf"(<!-- {dataset}: [^\n]* -->\n)(?:(?!<!-- end).)*(<!-- end -->)"
+        page, found = re.subn(pattern, lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page, flags=re.DOTALL)
         if not found:
             sys.exit(f"{arguments.page} has no markers for {dataset}")
     arguments.page.write_text(page)
@@ -114,15 +126,18 @@ def write_page(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "table"))
+    parser.add_argument("action", choices=("run", "speed", "table"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--runs", type=Path, default=Path("runs/methods"))
+    parser.add_argument("--speed-runs", type=Path, default=Path("runs/methods-speed"))
     parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
     parser.add_argument("--dataset", nargs="+", choices=DATASETS, default=list(DATASETS))
     parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
     arguments = parser.parse_args()
     if arguments.action == "run":
-        run_all(arguments)
+        run_all(arguments, arguments.runs, epochs=200, settings=2)
+    elif arguments.action == "speed":
+        run_all(arguments, arguments.speed_runs, epochs=20, settings=1)
     else:
         write_page(arguments)
 

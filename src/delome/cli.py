@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 import delome
 from delome.columns import Setting
@@ -33,7 +33,7 @@ app = typer.Typer(
 
 KEEPS_LEGEND = (
     "beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
-    "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d."
+    "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, A extractors."
 )
 
 
@@ -99,7 +99,9 @@ def run(
         int | None, typer.Option(help="Memory rows per class. (default: the dataset's usual one)")
     ] = None,
     classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
-    epochs: Annotated[int | None, typer.Option(help="Passes over each task. (default: 200)")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over each task. (default: the method's, mostly 200)")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Repeat with this many seeds and report mean ± std.")] = 1,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the train/val/test split, the same for all seeds.")] = 0,
@@ -197,7 +199,7 @@ def methods(
         }
         print(json.dumps(rows))
         return
-    table = Table("method", "what it does", "kept between tasks", "settings", "past graphs")
+    table = Table(Column("method", no_wrap=True), "what it does", "kept between tasks", "settings", "past graphs")
     for name, each in METHODS.items():
         about = f"{each.summary}\n[dim]{each.family}; {each.citation}[/dim]"
         table.add_row(name, about, _kept(each.keeps), ", ".join(each.settings), "yes" if each.needs_past else "no")
@@ -253,7 +255,7 @@ def datasets(context: typer.Context, data_root: DataRoot = None, as_json: AsJson
     if as_json:
         print(json.dumps({name: _dataset(each, data_root) for name, each in DATASETS.items()}))
         return
-    table = Table("dataset", "usual budget", "options", "here", "what it is")
+    table = Table(Column("dataset", no_wrap=True), "usual budget", "options", "here", "what it is")
     for name, each in DATASETS.items():
         about = _dataset(each, data_root)
         options = ", ".join(f"{option}={default}" for option, default in about["options"].items())
@@ -295,5 +297,4 @@ def show(
         }
         print(json.dumps(document))
         return
-    folder = None if dataset.published is None else dataset.published.folder(data_root)
-    Console().print(describe_dataset(name, found, stream, folder))
+    Console().print(describe_dataset(name, found, stream, dataset.published, data_root))

@@ -19,7 +19,8 @@ class State:
 @dataclass(frozen=True)
 class Keeps:
     """What a method keeps for old tasks, as formulas of budget b, classes seen C, dense features F, tasks T, network
-    parameters p, nodes N and edges E of all task graphs, random features D, prototypes P of dimension d."""
+    parameters p, nodes N and edges E of all task graphs, random features D, prototypes P of dimension d, and
+    extractors A."""
 
     rows: str = "0"
     floats: str = "0"

@@ -43,6 +43,16 @@ def formula(network: GAT, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
     return hidden, slow_layer(graph, hidden, network.second, network.second_attention)
 
 
+def test_weights_start_by_xaviers_normal_distribution_with_the_gain_of_relu():
+    network = GAT(300, 256, 40, np.random.default_rng(0), CPU)
+    fans = {"first": 300 + 256, "second": 256 + 40, "first_attention": 256 + 32, "second_attention": 40 + 40}
+    for name, parameter in network.named_parameters():
+        # gain √2 times √(2 / fans); 80 draws estimate a deviation to within about 8 %
+        assert parameter.std().item() == pytest.approx(
+            2 * fans[name] ** -0.5, rel=0.3 if parameter.numel() < 100 else 0.1
+        )
+
+
 def test_logits_and_gradients_equal_the_formula():
     graph, network = random_graph(), gat()
     logits, expected = network(network.prepare(graph)), formula(network, graph)[1]

@@ -169,6 +169,7 @@ def test_storage_is_what_the_method_declares(make, toy_stream):
         "p": sum(each.numel() for each in learner.network.parameters()) if hasattr(learner, "network") else 0,
         "P": sum(len(table) for table in getattr(learner, "tables", {}).values()),
         "d": getattr(learner, "dimension", 0),
+        "A": sum(len(made) for made in getattr(learner, "extractors", {}).values()),
     }
     for declared, measured in zip(astuple(learner.keeps), astuple(learner.storage()), strict=True):
         formula = declared.removeprefix("≤ ").replace("·", "*")

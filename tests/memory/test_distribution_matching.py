@@ -61,6 +61,14 @@ def test_learning_brings_memory_and_class_together(toy_stream):
     assert distances[1] < 0.2 * distances[0]
 
 
+def test_it_starts_from_raw_features_of_distinct_training_nodes(toy_stream):
+    task = toy_stream[0]
+    memory = build(DistributionMatching(5, encoders=1, lr=1e-12), task)
+    train = {row.tobytes() for row in task.graph.features[task.train]}
+    stored = {row.tobytes() for row in memory.graph.features}
+    assert stored <= train and len(stored) == 10
+
+
 def test_sparse_columns_that_no_node_uses_stay_empty(sparse_stream):
     task = sparse_stream[0]
     memory = build(DistributionMatching(5, encoders=5), task)

@@ -5,7 +5,7 @@ import torch
 
 from delome import Graph, TaskStream
 from delome.columns import LabelColumns
-from delome.memory.experience import ExperienceMemory, distance_to_mean, others_within
+from delome.memory.experience import ExperienceMemory, _half_median, distance_to_mean, others_within
 from delome.tracking import Tracker
 
 
@@ -34,6 +34,15 @@ def test_counts_in_blocks_equal_the_full_distance_matrix():
     rows, others = torch.randn(700, 3, generator=generator), torch.randn(300, 3, generator=generator)
     expected = ((rows[:, None] - others[None]).norm(dim=2) < 0.8).sum(dim=1)
     assert torch.equal(others_within(rows, others, 0.8), expected)
+
+
+def test_counts_do_not_suffer_from_long_vectors():
+    generator = torch.Generator().manual_seed(0)
+    rows, others = (0.05 * torch.randn(n, 100, generator=generator) + 100 for n in (60, 50))
+    radius = 0.7
+    exact = ((rows[:, None].double() - others[None].double()).norm(dim=2) < radius).sum(dim=1)
+    assert 0 < exact.float().mean() < 50
+    assert torch.equal(others_within(rows, others, radius), exact)
 
 
 def test_mf_stores_the_nodes_nearest_to_their_class_mean(toy_stream):
@@ -70,6 +79,11 @@ def test_without_a_radius_half_the_median_distance_counts():
     median = build(ExperienceMemory(5, "cm", radius=None), stream[0])
     assert median.graph.features[median.labels == 0].max() < 4
     assert not np.array_equal(fixed.graph.features, median.graph.features)
+
+
+def test_half_the_median_of_1_2_3_is_1():
+    assert _half_median(torch.tensor([[0.0]]), torch.tensor([[1.0], [2.0], [3.0]])) == 1.0
+    assert _half_median(torch.tensor([[0.0]]), torch.empty(0, 1)) == 0.0
 
 
 def test_classes_larger_than_the_sample_are_ranked_and_stored_from_the_same_nodes():

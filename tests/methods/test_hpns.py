@@ -3,12 +3,13 @@ import copy
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from delome import Graph, TaskStream, load_graph
 from delome.backbones.rows import Rows
 from delome.errors import ParameterError, StateError
 from delome.methods.hpns import HPNs, walk
-from delome.methods.prototypes import PrototypeTable
+from delome.methods.prototypes import PrototypeTable, normalise
 
 SMALL = {"epochs": 12, "batch_size": 20, "neighbours_first": 2, "neighbours_second": 3, "dimension": 8}
 
@@ -272,9 +273,47 @@ def test_neighbours_can_be_switched_off(toy_stream):
     assert learner.evaluate([toy_stream[2]])[0] > 85
 
 
-def test_prototypes_are_what_is_stored(toy_stream):
+def test_prototypes_and_extractors_are_what_is_stored(toy_stream):
     learner = observe_all(HPNs(**SMALL), toy_stream)
     count = sum(prototypes(learner).values())
-    assert learner.storage().floats == 8 * count
-    assert learner.storage().bytes == 32 * count
+    # 3 tasks with 3 extractors of 16 × 8 each
+    assert learner.storage().floats == 8 * count + 3 * 3 * 16 * 8
+    assert learner.storage().bytes == 4 * learner.storage().floats
     assert sum(number for (number,) in learner.report().values()) == count
+
+
+def test_loss_and_levels_equal_the_formulas(toy_stream):
+    learner = observe_all(HPNs(**SMALL), list(toy_stream)[:1])
+    task, labels = 0, torch.tensor([0, 1, 1])
+    generator = torch.Generator().manual_seed(0)
+    embeddings = normalise(torch.randn(3, learner.slots, learner.dimension, generator=generator))
+
+    def unit(level, index):
+        row = learner.tables[level].rows.value[index].detach()
+        return row / row.norm()
+
+    def nearest(level, query):
+        rows = learner.tables[level].rows.value.detach()
+        return unit(level, int((rows / rows.norm(dim=1, keepdim=True) @ query).argmax()))
+
+    def head(name, *inputs):
+        values = torch.cat([each.flatten() for each in inputs])
+        weights = learner.heads[name].value.detach()
+        return (values @ weights[:-1] + weights[-1])[:2]
+
+    expected, by_embedding = 0.0, 0.0
+    for e, label in zip(embeddings, labels, strict=True):
+        atomic = torch.stack([nearest("atomic", slot) for slot in e])
+        weights = atomic.flatten() @ learner.attention[:-1] + learner.attention[-1]
+        combined = (weights[:, None] * atomic).sum(dim=0)
+        node = nearest("node", combined / combined.norm())
+        class_ = nearest("class", node)
+        target = label[None]
+        first = functional.cross_entropy(head("embeddings", e)[None], target)
+        second = functional.cross_entropy(head("nodes", atomic, node)[None], target)
+        third = functional.cross_entropy(head("classes", atomic, node, class_)[None], target)
+        expected += (first + 10 * third + second + (atomic - e).square().mean()) / 3
+        by_embedding += first / 3
+    _, found = learner._match(embeddings, establish=False)
+    torch.testing.assert_close(learner._loss(task, embeddings, labels, found), expected)
+    torch.testing.assert_close(learner._loss(task, embeddings, labels, None), by_embedding)

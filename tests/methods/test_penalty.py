@@ -4,6 +4,7 @@ import torch
 
 from delome import FineTune
 from delome.methods import EWC, MAS
+from delome.training import Schedule
 
 
 def weights(learner):
@@ -54,6 +55,18 @@ def test_ewc_importance_is_strength_times_the_squared_gradient_of_the_task_loss(
         torch.autograd.grad(loss, list(learner.network.parameters())), learner.importance, strict=True
     ):
         torch.testing.assert_close(u, 7.0 * gradient.square())
+
+
+def test_ewc_importance_is_a_mean_over_batches_of_squared_gradients(toy_stream):
+    learner = EWC(epochs=2, hidden=8, strength=1.0, batch_size=20)
+    learner.observe(toy_stream[0])
+    examples = learner.examples(toy_stream[0].observation())
+    batches = list(Schedule(1, 20, 0, 0).batches(examples, 1))
+    assert len(batches) == 3
+    parameters = list(learner.network.parameters())
+    squares = [[g.square() for g in torch.autograd.grad(learner.task_loss(b), parameters)] for b in batches]
+    for u, parts in zip(learner.importance, zip(*squares, strict=True), strict=True):
+        torch.testing.assert_close(u, sum(parts) / 3)
 
 
 def test_ewc_importance_of_columns_never_used_is_zero(toy_stream):

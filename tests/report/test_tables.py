@@ -119,9 +119,9 @@ def test_a_method_without_budget_says_so() -> None:
 
 def test_classes_left_out_are_reported_and_long_lists_are_cut() -> None:
     few = plain(summary_lines(result_of(HAND_COMPUTED, dropped={7: "only 1 nodes"})))[-1]
-    assert few == "classes left out: 1: 7 (only 1 nodes)"
+    assert few == "1 class left out: 7 (only 1 nodes)"
     many = plain(summary_lines(result_of(HAND_COMPUTED, dropped=dict.fromkeys(range(9), "only 2 nodes"))))[-1]
-    assert many == "classes left out: 9: 0 (only 2 nodes), 1 (only 2 nodes), 2 (only 2 nodes)…"
+    assert many == "9 classes left out: 0 (only 2 nodes), 1 (only 2 nodes), 2 (only 2 nodes)…"
 
 
 @pytest.mark.parametrize("dataset", ["file:graphs[old]/g.npz", "file:graphs[/old]/g.npz"])

@@ -1,6 +1,6 @@
 """The converted form of a published dataset: plain ``.npy`` arrays that are mapped into memory, and a manifest.
 
-It holds the checked graph, so that a second load neither parses nor checks. Every array is compared with the
+It holds the checked graph, so that a second load does not parse and validate it again. Every array is compared with the
 checksum in the manifest, so that a damaged form is noticed and made again from the raw files.
 """
 

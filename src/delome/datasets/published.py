@@ -123,7 +123,7 @@ class Published:
                 if downloaded:
                     archive.unlink()
                 raise
-            progress(f"converting {self.name}", 0, None)
+            progress(f"converting {self.name}, which agrees with its published statistics", 0, None)
             converted.write(reading.graph, workspace / "new", self._about, checksums)
             if (folder / "converted").exists():
                 (folder / "converted").rename(workspace / "old")

@@ -41,8 +41,13 @@ def others_within(rows: Tensor, others: Tensor, radius: float) -> Tensor:
     >>> others_within(torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([[1.2], [5.1]]), 0.5).tolist()
     [0, 1, 1]
     """
-    counted = [(torch.cdist(block, others) < radius).sum(dim=1) for block in rows.split(ROWS_AT_ONCE)]
-    return torch.cat(counted)
+    return torch.cat([(_distances(block, others) < radius).sum(dim=1) for block in rows.split(ROWS_AT_ONCE)])
+
+
+def _distances(rows: Tensor, others: Tensor) -> Tensor:
+    """By products, which cancel for long vectors: hence about the others' mean and in double precision."""
+    centre = others.double().mean(dim=0) if len(others) else 0.0
+    return torch.cdist(rows.double() - centre, others.double() - centre)
 
 
 @dataclass(frozen=True)
@@ -100,5 +105,5 @@ def _sorted(nodes: np.ndarray, key: Tensor) -> np.ndarray:
 
 
 def _half_median(rows: Tensor, others: Tensor) -> float:
-    sample = torch.cdist(rows[:ROWS_AT_ONCE], others)
+    sample = _distances(rows[:ROWS_AT_ONCE], others)
     return float(sample.median()) / 2 if sample.numel() else 0.0

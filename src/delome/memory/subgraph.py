@@ -15,7 +15,10 @@ from delome.memory.curvature import BLOCK_SIZE, balanced_forman, blocks, undirec
 from delome.stream import Observation
 from delome.tracking import Tracker
 
-CurvatureKind = Literal["bfc", "bfc3"]
+CurvatureKind = Literal["auto", "bfc", "bfc3"]
+
+PATHS_COUNTED = 10**8
+"""Paths of two edges up to which ``auto`` counts 4-cycles: their cost grows with these."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,20 @@ class Curvature:
     """κ(u) = max over parents p of Ric(u, p): what reaches the centre without passing a bottleneck.
 
     ``bfc`` is the balanced Forman curvature of the graph without directions, ``bfc3`` leaves out its 4-cycles, which is
-    much cheaper on a dense graph.
+    much cheaper on a dense graph; ``auto`` does so on graphs with many paths of two edges.
     """
 
-    kind: CurvatureKind = "bfc"
+    kind: CurvatureKind = "auto"
 
     def __call__(self, graph: Graph, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
         nodes = np.repeat(candidates.nodes, np.diff(candidates.first))
         # centres share many edges
         edges, edge = np.unique(candidates.parents * graph.num_nodes + nodes, return_inverse=True)
         parents, nodes = np.divmod(edges, graph.num_nodes)
-        curvature = balanced_forman(undirected(graph.adjacency), parents, nodes, four_cycles=self.kind == "bfc")
+        adjacency = graph.cached("undirected", lambda: undirected(graph.adjacency))
+        paths = np.square(np.diff(adjacency.indptr), dtype=np.float64).sum()
+        four_cycles = self.kind == "bfc" or (self.kind == "auto" and paths <= PATHS_COUNTED)
+        curvature = balanced_forman(adjacency, parents, nodes, four_cycles)
         # equal curvatures must tie, whatever the order of their terms left in the last digits
         best: np.ndarray = np.maximum.reduceat(curvature.round(9)[edge], candidates.first[:-1])
         return best

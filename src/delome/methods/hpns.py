@@ -80,7 +80,7 @@ class HPNs(Learner):
 
     settings: ClassVar[tuple[str, ...]] = ("til",)
     family: ClassVar[str] = "prototypes"
-    keeps: ClassVar[Keeps] = Keeps("0", "P·d", "4·P·d")
+    keeps: ClassVar[Keeps] = Keeps("0", "P·d + A·F·d", "4·P·d + 4·A·F·d")
     summary: ClassVar[str] = "matches nodes to prototypes that grow in number; new extractors for each task"
     citation: ClassVar[str] = "Zhang, Song, Tao, 2023"
 
@@ -228,20 +228,25 @@ class HPNs(Learner):
         classes = len(self.columns.tasks[task])
         return _apply(self.heads[head].value, torch.cat([each.flatten(1) for each in inputs], dim=1))[:, :classes]
 
+    def _loss(self, task: int, embeddings: Tensor, labels: Tensor, found: dict[str, Tensor] | None) -> Tensor:
+        """Loss of a batch before there are prototypes, or with those that were found."""
+        by_embedding = functional.cross_entropy(self._logits("embeddings", task, embeddings), labels)
+        if found is None:
+            return by_embedding
+        atomic, node, class_ = found["atomic"], found["node"], found["class"]
+        by_node = functional.cross_entropy(self._logits("nodes", task, atomic, node), labels)
+        by_class = functional.cross_entropy(self._logits("classes", task, atomic, node, class_), labels)
+        return by_embedding + CLASS_HEAD_WEIGHT * by_class + by_node + functional.mse_loss(atomic, embeddings)
+
     def _step(self, task: int, embeddings: Tensor, labels: Tensor, establish: bool) -> None:
         """One gradient step on a batch."""
         trained = [*self._extractors_of(task), self.heads["embeddings"]]
-        loss = functional.cross_entropy(self._logits("embeddings", task, embeddings), labels)
         lr = self.lr
-        numbers: dict[str, Tensor] = {}
+        numbers, found = self._match(embeddings, establish=True) if establish else ({}, None)
         if establish:
             lr *= LR_DECAY
             trained += [self.heads["nodes"], self.heads["classes"]]
-            numbers, found = self._match(embeddings, establish=True)
-            atomic, node, class_ = found["atomic"], found["node"], found["class"]
-            by_node = functional.cross_entropy(self._logits("nodes", task, atomic, node), labels)
-            by_class = functional.cross_entropy(self._logits("classes", task, atomic, node, class_), labels)
-            loss = loss + CLASS_HEAD_WEIGHT * by_class + by_node + functional.mse_loss(atomic, embeddings)
+        loss = self._loss(task, embeddings, labels, found)
         tables = [self.tables[level] for level in numbers]
         values = [each.value for each in trained] + [table.rows.value for table in tables]
         gradients = iter(torch.autograd.grad(loss, values))
@@ -319,8 +324,11 @@ class HPNs(Learner):
             made += [load(f"{kind}.{number}") for number in range(count)]
 
     def storage(self) -> Storage:
-        """The prototypes; beside them a task leaves its extractors, which are part of the network."""
-        floats = sum(table.rows.value.numel() for table in self.tables.values()) if self.width else 0
+        """Prototypes, and the extractors that tasks leave behind."""
+        kept = [table.rows for table in self.tables.values()] + [
+            each for made in self.extractors.values() for each in made
+        ]
+        floats = sum(each.value.numel() for each in kept) if self.width else 0
         return Storage(0, floats, 4 * floats)
 
     def report(self) -> dict[str, list[float]]:

@@ -67,7 +67,8 @@ class LwF(GradientLearner):
 
     def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         self._taught: tuple[Examples, Tensor] | None = None
-        if self.teacher is not None and (self.batch_size is None or len(examples) <= self.batch_size):
+        same_every_epoch = self.fanouts is None and (self.batch_size is None or len(examples) <= self.batch_size)
+        if self.teacher is not None and same_every_epoch:
             self._taught = examples, self._teach(examples)
         return examples
 

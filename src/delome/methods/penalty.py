@@ -60,13 +60,14 @@ class PenaltyLearner(GradientLearner):
     ) -> list[Tensor]:
         """Mean over batches of the squared gradient of ``value``, for each parameter."""
         parameters = list(self.network.parameters())
-        batches = list(schedule.batches(examples, schedule.epochs))
         total = [torch.zeros_like(parameter) for parameter in parameters]
-        for batch in batches:
+        batches = 0
+        for batch in schedule.batches(examples, schedule.epochs):
+            batches += 1
             gradients = torch.autograd.grad(value(batch), parameters)
             for sum_of_squares, gradient in zip(total, gradients, strict=True):
-                sum_of_squares += gradient.square() / len(batches)
-        return total
+                sum_of_squares += gradient.square()
+        return [sum_of_squares / batches for sum_of_squares in total]
 
     def _named(self) -> dict[str, Tensor]:
         names = [name for name, _ in self.network.named_parameters()] if self.importance else []

@@ -18,7 +18,9 @@ class SEMCurvature(SubgraphReplay):
     is public: this takes the balanced Forman curvature (Topping et al., 2022), the largest first, hop by hop.
     """
 
-    curvature: Annotated[CurvatureKind, Param("bfc: balanced Forman; bfc3: without 4-cycles, for large graphs")] = "bfc"
+    curvature: Annotated[
+        CurvatureKind, Param("bfc: balanced Forman; bfc3: without 4-cycles; auto: bfc3 on large dense graphs")
+    ] = "auto"
 
     citation: ClassVar[str] = "Zhang, Song, Tao, 2023"
     summary: ClassVar[str] = "replays centres with neighbours across the most curved edges"

@@ -9,13 +9,17 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from delome.datasets.published import Published
 from delome.datasets.statistics import GraphStatistics
+from delome.report.tables import counted
 from delome.stream import TaskStream
 
 BAR_WIDTH = 40
 
 
-def describe_dataset(name: str, found: GraphStatistics, stream: TaskStream, folder: Path | None) -> Group:
+def describe_dataset(
+    name: str, found: GraphStatistics, stream: TaskStream, published: Published | None, data_root: Path | None
+) -> Group:
     """Statistics in words, then one line a class with its task and a bar of its size."""
     kind = f"sparse, {100 * found.density:.2g} % non-zero" if found.sparse else "dense"
     direction = "undirected, both directions counted" if found.undirected else "directed"
@@ -25,10 +29,14 @@ def describe_dataset(name: str, found: GraphStatistics, stream: TaskStream, fold
         f"{found.features:,} features ({kind}), {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,} nodes",
         f"edges within a class (homophily): {100 * found.homophily:.1f} %" if found.edges else "no edges",
         f"mean degree {found.edges / found.nodes:.1f}, {found.isolated:,} isolated nodes",
-        f"stream: {len(stream)} tasks of {stream.classes_per_task} classes, {len(stream.dropped)} classes left out",
+        f"stream: {counted(len(stream), 'task')} of {counted(stream.classes_per_task, 'class')}, "
+        f"{counted(len(stream.dropped), 'class')} left out",
     ]
-    if folder is not None:
-        lines.append(f"kept in {escape(str(folder))}")
+    if published is not None:
+        lines += [
+            "agrees with the published numbers of nodes, edges, features and classes",
+            f"cached in {escape(str(published.folder(data_root)))}: {', '.join(_cached(published, data_root))}",
+        ]
     table = Table("task", "class", "nodes", "", title="Classes in the order they arrive")
     for task in stream:
         for column in task.classes:
@@ -38,6 +46,15 @@ def describe_dataset(name: str, found: GraphStatistics, stream: TaskStream, fold
     for label, why in stream.dropped.items():
         _add_class(table, "–", f"{label} ({why})", found.class_sizes[label], sizes)
     return Group(*lines, table)
+
+
+def _cached(published: Published, data_root: Path | None) -> list[str]:
+    """Files and folders of a dataset with their megabytes."""
+    parts = []
+    for place in sorted(published.folder(data_root).iterdir()):
+        files = [place] if place.is_file() else [file for file in place.rglob("*") if file.is_file()]
+        parts.append(f"{place.name} ({sum(file.stat().st_size for file in files) / 1e6:,.1f} MB)")
+    return parts
 
 
 def _add_class(table: Table, task: str, name: str, size: int, sizes: list[int]) -> None:

@@ -61,7 +61,7 @@ def summary_lines(result: RunResult) -> list[str]:
         f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
         f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
-        f"{config.classes_per_task} classes per task, {edges} inter-task edges",
+        f"{counted(config.classes_per_task, 'class')} per task, {edges} inter-task edges",
         f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
     ]
     if "relative_loss" in result.reports:
@@ -71,8 +71,19 @@ def summary_lines(result: RunResult) -> list[str]:
         )
     if result.dropped:
         shown = ", ".join(f"{label} ({why})" for label, why in list(result.dropped.items())[:3])
-        lines.append(f"classes left out: {len(result.dropped)}: {shown}" + ("…" if len(result.dropped) > 3 else ""))
+        lines.append(
+            f"{counted(len(result.dropped), 'class')} left out: {shown}" + ("…" if len(result.dropped) > 3 else "")
+        )
     return lines
+
+
+def counted(number: int, noun: str) -> str:
+    """Number and noun, in the plural if there are not exactly one.
+
+    >>> counted(1, "task"), counted(2, "class")
+    ('1 task', '2 classes')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def _with_spread(name: str, value: tuple[float, float], form: str, several: bool) -> str:

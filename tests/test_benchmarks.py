@@ -1,0 +1,57 @@
+"""Benchmarks are commands, but what they write into documents is tested."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def methods(monkeypatch):
+    specification = importlib.util.spec_from_file_location("methods_benchmark", ROOT / "benchmarks/methods.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["methods.py", *map(str, arguments)])
+        module.main()
+
+    return run
+
+
+def test_tables_are_written_between_their_markers_from_run_folders(methods, tmp_path):
+    page = tmp_path / "page.md"
+    sections = [f"## {name}\n<!-- {name}: made -->\n<!-- end -->\nafter {name}\n" for name in ("digits", "cora_ml")]
+    page.write_text("".join(sections) + "<!-- amazon_computers: made -->\nold\n<!-- end -->\n")
+    runs, speed = tmp_path / "runs", tmp_path / "speed"
+    for folder, train in ((runs, 8.0), (speed, 2.0)):
+        for name, factor in (("digits-cil-finetune", 1), ("digits-cil-ewc", 3)):
+            place = folder / name / "seed-0"
+            place.mkdir(parents=True)
+            result = {"aa": 19.72, "af": -100.0, "seconds": {"train": factor * train, "evaluate": 9.0}}
+            (place / "result.json").write_text(json.dumps(result | {"memory": {"bytes": 1234}}))
+    for _ in range(2):  # writing again replaces
+        methods("table", "--runs", runs, "--speed-runs", speed, "--page", page)
+        text = page.read_text()
+        assert text.count("| `ewc` | 19.7 | −100.0 | 24.0 | – | – | – | 3.0 | 1,234 |") == 1
+        assert text.count("`finetune`") == 1
+        assert "after digits\n## cora_ml" in text and "after cora_ml" in text and "old" not in text
+
+
+def test_a_page_without_markers_is_refused(methods, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    with pytest.raises(SystemExit, match="no markers for digits"):
+        methods("table", "--runs", tmp_path, "--page", page)
+
+
+def test_runs_are_made_once(methods, tmp_path, capsys):
+    arguments = ("speed", "--speed-runs", tmp_path, "--dataset", "digits", "--method", "finetune", "analytic")
+    methods(*arguments)
+    assert "digits-cil-finetune: AA" in capsys.readouterr().err
+    methods(*arguments)
+    assert capsys.readouterr().err == ""
