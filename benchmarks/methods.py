@@ -17,7 +17,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from delome.experiment import RunConfig, RunFolder, run
 from delome.methods import METHODS
@@ -77,40 +76,38 @@ def table(runs: Path, speed_runs: Path, dataset: str, names: list[str]) -> list[
         if (file := folder_of(runs, name, dataset, setting) / "seed-0" / "result.json").exists()
     }
     lines = [
-        "| method | CIL AA | AF | seconds | TIL AA | AF | seconds | training × Fine-tune | bytes kept |",
+        "| method | CIL AA | AF | TIL AA | AF | seconds | training × Fine-tune | memory, s | bytes kept |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
+    base = _speed(speed_runs, "finetune", dataset)
     for name in names:
-        cells = [f"`{name}`"]
-        for setting in ("cil", "til"):
-            result = results.get((name, setting))
-            cells += ["–"] * 3 if result is None else _numbers(result)
         shown = results.get((name, "cil")) or results.get((name, "til"))
         if shown is None:
             continue
-        base, own = (_training(speed_runs, each, dataset) for each in ("finetune", name))
-        ratio = "–" if base is None or own is None else f"{own / base:.1f}"
-        lines.append("| " + " | ".join([*cells, ratio, f"{shown['memory']['bytes']:,}"]) + " |")
+        cells = [f"`{name}`"]
+        for setting in ("cil", "til"):
+            result = results.get((name, setting))
+            cells += ["–"] * 2 if result is None else [f"{result['aa']:.1f}", f"{result['af']:+.1f}".replace("-", "−")]
+        cells.append(f"{sum(seconds for phase, seconds in shown['seconds'].items() if phase != 'evaluate'):.0f}")
+        own = _speed(speed_runs, name, dataset)
+        if own is None or base is None:
+            cells += ["–"] * 2
+        else:
+            cells += [f"{_training(own) / _training(base):.1f}", f"{own['memory']:.1f}" if own.get("memory") else "–"]
+        lines.append("| " + " | ".join([*cells, f"{shown['memory']['bytes']:,}"]) + " |")
     return lines
 
 
-def _numbers(result: dict[str, Any]) -> list[str]:
-    return [f"{result['aa']:.1f}", f"{result['af']:+.1f}".replace("-", "−"), f"{_seconds(result):.1f}"]
-
-
-def _seconds(result: dict[str, Any]) -> float:
-    """Of learning: everything but evaluation."""
-    return float(sum(seconds for phase, seconds in result["seconds"].items() if phase != "evaluate"))
-
-
-def _training(speed_runs: Path, name: str, dataset: str) -> float | None:
-    """Seconds of training and of importances, not of building memories, in the first setting of a method."""
+def _speed(speed_runs: Path, name: str, dataset: str) -> dict[str, float] | None:
+    """Seconds by phase of a method's short run in its first setting, if it is there."""
     setting = METHODS[experiments()[name][0]].settings[0]
     file = folder_of(speed_runs, name, dataset, setting) / "seed-0" / "result.json"
-    if not file.exists():
-        return None
-    seconds = json.loads(file.read_text())["seconds"]
-    return float(seconds["train"] + seconds.get("importance", 0.0))
+    return dict(json.loads(file.read_text())["seconds"]) if file.exists() else None
+
+
+def _training(seconds: dict[str, float]) -> float:
+    """Training and importances, not preparing inputs or building memories."""
+    return seconds["train"] + seconds.get("importance", 0.0)
 
 
 def write_page(arguments: argparse.Namespace) -> None:

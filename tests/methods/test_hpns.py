@@ -276,7 +276,7 @@ def test_neighbours_can_be_switched_off(toy_stream):
 def test_prototypes_and_extractors_are_what_is_stored(toy_stream):
     learner = observe_all(HPNs(**SMALL), toy_stream)
     count = sum(prototypes(learner).values())
-    # 3 tasks with 3 extractors of 16 × 8 each
+    # 3 tasks with 3 extractors of 16 by 8 each
     assert learner.storage().floats == 8 * count + 3 * 3 * 16 * 8
     assert learner.storage().bytes == 4 * learner.storage().floats
     assert sum(number for (number,) in learner.report().values()) == count
