@@ -33,7 +33,8 @@ app = typer.Typer(
 
 KEEPS_LEGEND = (
     "beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
-    "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, A extractors."
+    "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, "
+    "A extractors."
 )
 
 

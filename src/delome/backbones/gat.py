@@ -44,7 +44,8 @@ class GAT(Backbone):
     """``x_v ← Σ_{u→v} α_uv W x_u``, α the softmax over in-edges of LeakyReLU(a_l·W x_u + a_r·W x_v) (Veličković, 2018).
 
     A first layer of 8 heads, concatenated, ELU; a second layer of one head. Features and attention are dropped
-    (60 %) while training. The second layer attends by all class columns, also those not in use yet. Rows without edges only attend to themselves, so for them this is a plain network.
+    (60 %) while training. The second layer attends by all class columns, also those not in use yet. Rows without
+    edges only attend to themselves, so for them this is a plain network.
     """
 
     def __init__(
