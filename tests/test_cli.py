@@ -391,4 +391,4 @@ def test_a_run_that_does_not_fit_in_memory_is_refused_and_leaves_nothing(cli: Cl
 
 def test_help_names_the_defaults_that_are_resolved_later(cli: Cli) -> None:
     outcome = cli("run", "--help")
-    assert "(default: 200)" in " ".join(outcome.out.replace("│", " ").split())
+    assert "(default: the method's, mostly 200)" in " ".join(outcome.out.replace("│", " ").split())

@@ -43,7 +43,7 @@ def sole_writer(folder: Path, progress: Progress) -> Iterator[None]:
         try:
             _claim(opened, f"waiting for another process that loads {folder.name}", progress)
             # the holder before us has removed the file we waited for: only a file that is still in place counts
-            if claim.exists() and os.path.samestat(os.fstat(opened.fileno()), claim.stat()):
+            if _is_in_place(opened, claim):
                 break
         except BaseException:
             opened.close()
@@ -55,6 +55,13 @@ def sole_writer(folder: Path, progress: Progress) -> Iterator[None]:
         with suppress(OSError):  # Windows does not remove open files
             claim.unlink()
         opened.close()
+
+
+def _is_in_place(opened: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 if sys.platform == "win32":
