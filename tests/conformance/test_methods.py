@@ -28,7 +28,9 @@ def variants():
             backbones = [each for each in backbones if each != "gat"]
         for setting in method.settings:
             for backbone in backbones:
-                yield pytest.param((name, setting, backbone), id="-".join(filter(None, (name, setting, backbone))))
+                name_of_variant = "-".join(filter(None, (name, setting, backbone)))
+                marks = [pytest.mark.slow] if backbone == "gat" else []
+                yield pytest.param((name, setting, backbone), id=name_of_variant, marks=marks)
 
 
 @pytest.fixture(params=list(variants()))
