@@ -198,6 +198,20 @@ def test_til_prediction_needs_the_task(make, toy_stream):
         assert len(learner.predict(toy_stream[0].graph)) == toy_stream[0].graph.num_nodes
 
 
+def test_scores_are_refused_where_predictions_are(make, toy_graph, toy_stream):
+    learner = make()
+    learner.observe(toy_stream[0])
+    learner.evaluate(toy_stream[:1])
+    if learner.setting == "til":
+        with pytest.raises(ParameterError, match="give its index, 0 to 0"):
+            learner.evaluate(toy_stream[1:2])
+    narrow = TaskStream(Graph(toy_graph.adjacency.nonzero()[::-1], toy_graph.features[:, :5], toy_graph.labels))
+    other = make()
+    other.observe(narrow[0])
+    with pytest.raises(StateError, match="trained on 5 features, but the graph has 16"):
+        other.evaluate(toy_stream[:1])
+
+
 def odd_streams():
     rng = np.random.default_rng(0)
     features = rng.standard_normal((60, 4)) + np.repeat(np.arange(4), 15)[:, None]

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from delome.graph import Graph
 from delome.sparse import narrow, torch_csr
 
 NEGATIVE_SLOPE = 0.2
@@ -30,6 +31,11 @@ class InEdges:
 
     def __init__(self, pattern: sp.csr_array, own: np.ndarray, device: torch.device) -> None:
         self.pattern, self.own, self.device = pattern, own, device
+
+    @classmethod
+    def of(cls, graph: Graph, device: torch.device) -> InEdges:
+        """All edges of a graph."""
+        return cls(graph.operator(), np.arange(graph.num_nodes), device)
 
     def select(self, index: np.ndarray) -> tuple[InEdges, np.ndarray]:
         """Edges into the chosen targets, and the sources they have, which are numbered anew."""

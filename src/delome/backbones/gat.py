@@ -67,7 +67,7 @@ class GAT(Backbone):
 
     def prepare(self, graph: Graph) -> TwoHops:
         def compute() -> TwoHops:
-            edges = InEdges(graph.operator(), np.arange(graph.num_nodes), self.device)
+            edges = InEdges.of(graph, self.device)
             return TwoHops(Rows.of(graph.features, self.device), edges, edges)
 
         inputs: TwoHops = graph.cached(("gat", self.device), compute)

@@ -62,5 +62,5 @@ class GCN(Backbone):
 
     def topology(self, graph: Graph) -> Tensor:
         """Attention between the first layer's outputs."""
-        edges = InEdges(graph.operator(), np.arange(graph.num_nodes), self.device)
+        edges = InEdges.of(graph, self.device)
         return topology_norm(self.prepare(graph).reached.times(self.first), edges)

@@ -39,5 +39,5 @@ class SGC(Backbone):
 
     def topology(self, graph: Graph) -> Tensor:
         """Attention between the logits."""
-        edges = InEdges(graph.operator(), np.arange(graph.num_nodes), self.device)
+        edges = InEdges.of(graph, self.device)
         return topology_norm(self(self.prepare(graph)), edges)

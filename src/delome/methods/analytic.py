@@ -157,7 +157,7 @@ class Analytic(Learner):
 
     @property
     def _form_of_inputs(self) -> Hashable:
-        return "propagated"
+        return "propagated", self.width
 
     def _inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
         check_width(graph, self.width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import torch
 from torch import Tensor
 
 from delome.columns import LabelColumns
@@ -68,4 +69,4 @@ class CaT(Replay):
 
     def loss_of(self, logits: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
         seen = LabelColumns("cil", self.columns.tasks)
-        return self.loss(seen.restrict(logits, tasks), labels, tasks * 0, self.counts)
+        return self.loss(seen.restrict(logits, tasks), labels, torch.zeros_like(tasks), self.counts)

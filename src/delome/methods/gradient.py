@@ -122,7 +122,7 @@ class GradientLearner(Learner):
 
     @property
     def _form_of_inputs(self) -> Hashable:
-        return self.backbone, self.torch_device
+        return self.backbone, self.torch_device, self.network.first.shape[0]
 
     def _inputs(self, graph: Graph, nodes: np.ndarray) -> Inputs:
         check_width(graph, self.network.first.shape[0])

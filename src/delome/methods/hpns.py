@@ -257,7 +257,7 @@ class HPNs(Learner):
 
     @property
     def _form_of_inputs(self) -> Hashable:
-        return "graph"
+        return "graph", self.width
 
     def _inputs(self, graph: Graph, nodes: np.ndarray) -> tuple[Graph, np.ndarray]:
         check_width(graph, self.width)

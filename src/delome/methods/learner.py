@@ -71,15 +71,19 @@ class Learner(ABC):
 
     def predict(self, graph: Graph, nodes: np.ndarray | None = None, task: int | None = None) -> np.ndarray:
         """Class column of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
+        self._check_known(task)
+        nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
+        if len(nodes) == 0:
+            return np.empty(0, dtype=np.int64)
+        return self._best_columns(self._scores(self._inputs(graph, nodes), task or 0), task or 0)
+
+    def _check_known(self, task: int | None) -> None:
+        """Refuses to predict before anything was learned, and in TIL for a task that was not."""
         if not self.columns.tasks:
             raise StateError("nothing was learned yet: call observe first")
         if self.setting == "til" and task not in range(len(self.columns.tasks)):
             known = f"0 to {len(self.columns.tasks) - 1}"
             raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
-        nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
-        if len(nodes) == 0:
-            return np.empty(0, dtype=np.int64)
-        return self._best_columns(self._scores(self._inputs(graph, nodes), task or 0), task or 0)
 
     def _best_columns(self, scores: Tensor, task: int) -> np.ndarray:
         tasks = torch.full((len(scores),), task, device=scores.device)
@@ -90,12 +94,11 @@ class Learner(ABC):
         """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
         if split not in ("train", "val", "test"):
             raise ParameterError(f"split must be train, val or test, not '{split}'")
-        if not self.columns.tasks:
-            raise StateError("nothing was learned yet: call observe first")
         scores = []
         for task in tasks:
+            self._check_known(task.index)
             # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
-            inputs, labels = task.prepared(split, self._form_of_inputs, lambda graph, nodes: self._inputs(graph, nodes))
+            inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
             scores.append(Score.of(self._best_columns(self._scores(inputs, task.index), task.index), labels))
         return scores
 
