@@ -9,6 +9,11 @@ from collections.abc import Iterable
 class DelomeError(Exception):
     """Base of all errors raised on purpose; the command line prints its sentence and exits with 2."""
 
+    def __init__(self, sentence: str) -> None:
+        # it quotes what was given: neither its length nor a line break or terminal escape in it may hide the rest
+        short = sentence if len(sentence) <= 2000 else f"{sentence[:1000]} … {sentence[-800:]}"
+        super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in short))
+
 
 class GraphError(DelomeError):
     """A graph that cannot be learned from."""
@@ -34,8 +39,25 @@ class StateError(DelomeError):
     """A saved state that does not fit the learner it is loaded into."""
 
 
-class RunFolderError(DelomeError):
-    """A run folder that cannot be written or belongs to another run."""
+class StorageError(DelomeError):
+    """A file that cannot be written, or is not what was written."""
+
+
+class RunFolderError(StorageError):
+    """A run folder that belongs to another run."""
+
+
+def shown(value: object) -> str:
+    """What was given, short enough for a sentence.
+
+    >>> shown("x" * 1000)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    """
+    try:
+        text = repr(value)
+    except Exception:  # numbers of more than 4300 digits have no text, and a class may fail to describe itself
+        return f"such a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:60]}…"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from delome.datasets import cache
-from delome.datasets.cache import cache_root, record_checksums, recorded_checksums, sole_writer, verified_checksums
-from delome.datasets.reading import silent
+from delome.datasets.cache import cache_root, record_checksums, recorded_checksums, verified_checksums
 
 Refusal = Callable[[Callable[[], object]], str]
 
@@ -61,38 +59,6 @@ def test_the_platform_folder_can_be_configured(
     monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.setattr(cache.sys, "platform", platform)
     assert cache_root() == tmp_path / "delome"
-
-
-def test_there_is_one_writer_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
-    inside, most, waited = 0, 0, threading.Event()
-
-    def write() -> None:
-        nonlocal inside, most
-        with sole_writer(tmp_path, lambda *_: waited.set()):
-            inside += 1
-            most = max(most, inside)
-            inside -= 1
-
-    threads = [threading.Thread(target=write) for _ in range(8)]
-    with sole_writer(tmp_path, silent):
-        inside = 1
-        for thread in threads:
-            thread.start()
-        assert waited.wait(timeout=10)
-        assert most == 0
-        inside = 0
-    for thread in threads:
-        thread.join()
-    assert most == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_claim_ends_with_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), sole_writer(tmp_path, silent):
-        raise KeyError
-    with sole_writer(tmp_path, silent):
-        pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checksum_is_recorded_once_and_then_demanded(tmp_path: Path, refusal: Refusal) -> None:

@@ -1,4 +1,4 @@
-"""The folder in which published datasets are kept: where it is, who may write, what its files must be."""
+"""The folder in which published datasets are kept: where it is, and what its files must be."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
-from delome.datasets.reading import Progress
+from delome.durable import write_text
 from delome.errors import DatasetError
 
 CHECKSUMS = "checksums.json"
@@ -34,78 +31,10 @@ def _platform_cache() -> Path:
     return Path(configured) if configured and Path(configured).is_absolute() else Path.home() / ".cache"
 
 
-@contextmanager
-def sole_writer(folder: Path, progress: Progress) -> Iterator[None]:
-    """Waits until no other process or thread writes in the folder; the system ends the claim of a killed process."""
-    claim = folder / ".lock"
-    while True:
-        opened = claim.open("ab")
-        try:
-            _claim(opened, f"waiting for another process that loads {folder.name}", progress)
-            # the holder before us has removed the file we waited for: only a file that is still in place counts
-            if _is_in_place(opened, claim):
-                break
-        except BaseException:
-            opened.close()
-            raise
-        opened.close()
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # Windows does not remove open files
-            claim.unlink()
-        opened.close()
-
-
-def _is_in_place(opened: BinaryIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(opened.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _claim(opened: BinaryIO, activity: str, progress: Progress) -> None:
-        while True:
-            with suppress(OSError):  # gives up after ten seconds
-                msvcrt.locking(opened.fileno(), msvcrt.LK_LOCK, 1)
-                return
-            progress(activity, 0, None)
-
-else:
-    import fcntl
-
-    def _claim(opened: BinaryIO, activity: str, progress: Progress) -> None:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(activity, 0, None)
-            fcntl.flock(opened, fcntl.LOCK_EX)
-
-
 def sha256_of(file: Path) -> str:
     """SHA-256 of a file's content in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def write_text(target: Path, text: str) -> None:
-    """Writes a small file completely or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=target.parent, prefix=".writing-", delete=False, encoding="utf-8"
-    ) as temporary:
-        try:
-            temporary.write(text)
-            temporary.flush()
-            os.fsync(temporary.fileno())
-            temporary.close()
-            Path(temporary.name).chmod(0o644)
-            Path(temporary.name).replace(target)
-        except BaseException:
-            Path(temporary.name).unlink(missing_ok=True)
-            raise
 
 
 def recorded_checksums(folder: Path) -> dict[str, str]:

@@ -15,9 +15,10 @@ import numpy as np
 
 from delome.datasets import bag_of_words, converted, ogb, reddit
 from delome.datasets.archives import extract_zip
-from delome.datasets.cache import cache_root, record_checksums, sole_writer, verified_checksums
+from delome.datasets.cache import cache_root, record_checksums, verified_checksums
 from delome.datasets.download import download
 from delome.datasets.reading import Progress, Reader, Reading, silent
+from delome.durable import sole_writer
 from delome.errors import DatasetError, DelomeError
 from delome.graph import Graph
 
@@ -71,7 +72,8 @@ class Published:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                with sole_writer(folder, progress):
+                waiting = f"waiting for another process that loads {folder.name}"
+                with sole_writer(folder, lambda: progress(waiting, 0, None)):
                     if (graph := self._converted(folder)) is None:  # while we waited, another process may have made it
                         self._convert(folder, progress)
                         graph = self._converted(folder)
@@ -145,9 +147,9 @@ class Published:
 
     def _check(self, source: Path, reading: Reading) -> None:
         graph = reading.graph
-        found = Statistics(
-            graph.num_nodes, reading.published_edges, graph.num_features, len(np.unique(np.asarray(graph.labels)))
-        )
+        labels = np.asarray(graph.labels)
+        classes = len(np.unique(labels[labels >= 0]))
+        found = Statistics(graph.num_nodes, reading.published_edges, graph.num_features, classes)
         wanted = asdict(self.statistics)
         if found != self.statistics:
             different = [

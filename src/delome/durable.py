@@ -1,0 +1,238 @@
+"""Files that survive: written whole or not at all, checked when read back, one writer at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from delome.errors import StorageError
+
+FORMAT = 1
+"""Version of every document below; a reader refuses documents of a version it does not know."""
+
+TEMPORARY = ".writing-"
+LOCK = ".lock"
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary file beside ``target``, to be filled, that takes its place when the block ends well.
+
+    The new content is on the disk before the old is gone, so that at every moment one of them is there as a whole.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY, suffix=target.suffix)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.fsync(handle)
+        temporary.chmod(0o644)
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def told(target: Path) -> Iterator[None]:
+    """Tells a failed write in a sentence; what was there before is still there."""
+    try:
+        yield
+    except OSError as error:
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "there is a file where a folder should be" if in_the_way else error.strerror or error
+        raise StorageError(f"cannot write '{target}': {reason}") from None
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Writes a file whole."""
+    with replacing(target) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Writes a text file whole."""
+    write_bytes(target, text.encode())
+
+
+def sync_folder(folder: Path) -> None:
+    """Puts the names of a folder's files on the disk."""
+    if sys.platform == "win32":  # which cannot open folders, and does this by itself
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def is_there(file: Path) -> bool:
+    """Whether there is anything of this name, be it a link that leads nowhere."""
+    return os.path.lexists(file)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes temporary files of a writer that was killed; only for the one who holds the lock."""
+    for leftover in folder.glob(f"{TEMPORARY}*"):
+        with suppress(OSError):
+            leftover.unlink()
+
+
+def write_document(target: Path, kind: str, content: dict[str, Any]) -> None:
+    """Writes a JSON document that says what it is, which format it has, and its own checksum.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_document(folder / "a.json", "example", {"x": [1.5, None]})
+    >>> read_document(folder / "a.json", "example")
+    {'x': [1.5, None]}
+    """
+    body = {"kind": kind, "format": FORMAT, **content}
+    text = json.dumps({"sha256": _checksum(body), **body}, indent=1, allow_nan=False)
+    write_text(target, text + "\n")
+
+
+def read_document(source: Path, kind: str) -> dict[str, Any]:
+    """Content of a document of this kind; refuses what is damaged, of another kind or of an unknown format."""
+    refusal = f"'{source}' is not a {kind} of delome"
+    try:
+        body = json.loads(source.read_bytes().decode())
+    except FileNotFoundError:
+        raise StorageError(f"there is no '{source}', so '{source.parent}' holds no {kind} of delome") from None
+    except OSError as error:
+        raise StorageError(f"cannot read '{source}': {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise StorageError(f"{refusal}: it is damaged or of another kind") from None
+    if not isinstance(body, dict) or body.get("kind") != kind:
+        raise StorageError(f"{refusal}: it is damaged or of another kind")
+    if body.get("format") != FORMAT:
+        raise StorageError(
+            f"'{source}' has format {str(body.get('format'))[:20]!r}, and this version of delome reads {FORMAT}: "
+            "use the version that wrote it"
+        )
+    checksum = body.pop("sha256", None)
+    try:
+        intact = checksum == _checksum(body)
+    except (ValueError, RecursionError):  # numbers that are none are never written
+        intact = False
+    if not intact:
+        raise StorageError(f"'{source}' is damaged: its content does not have the checksum it was written with")
+    del body["kind"], body["format"]
+    return body
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def append_line(target: Path, content: dict[str, Any]) -> None:
+    """Adds one line to a file of JSON lines; a line that was cut off by a crash is cut away first."""
+    line = json.dumps(content, allow_nan=False).encode() + b"\n"
+    # without a buffer, which would be written after all when the file is closed
+    with target.open("ab+", buffering=0) as file:
+        end = _end_of_last_line(file)
+        try:
+            file.truncate(end)
+            while line:
+                line = line[file.write(line) :]
+            os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), end)
+            raise
+
+
+def _end_of_last_line(file: FileIO) -> int:
+    """Position after the last line break."""
+    position = file.seek(0, os.SEEK_END)
+    while position > 0:
+        start = max(0, position - 4096)
+        file.seek(start)
+        found = file.read(position - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        position = start
+    return 0
+
+
+@contextmanager
+def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Keeps other processes and threads from writing in the folder; the system ends the claim of a killed process.
+
+    ``waiting`` is called before waiting for another writer to finish; without it the other one's claim is an error.
+    """
+    claim = folder / LOCK
+    while True:
+        opened = claim.open("ab")
+        try:
+            if not _claim_at_once(opened):
+                if waiting is None:
+                    raise StorageError(
+                        f"another process is writing in '{folder}': wait for it or choose another folder"
+                    )
+                waiting()
+                _claim(opened)
+            # the holder before us has removed the file we waited for: only a file that is still in place counts
+            if _is_in_place(opened, claim):
+                break
+        except BaseException:
+            opened.close()
+            raise
+        opened.close()
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows does not remove open files
+            # if the folder was moved away, the one that is there now has a claim of its own
+            if _is_in_place(opened, claim):
+                claim.unlink()
+        with suppress(OSError):
+            opened.close()
+
+
+def _is_in_place(opened: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _claim_at_once(opened: BinaryIO) -> bool:
+        try:
+            msvcrt.locking(opened.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _claim(opened: BinaryIO) -> None:
+        while True:
+            with suppress(OSError):  # gives up after ten seconds
+                msvcrt.locking(opened.fileno(), msvcrt.LK_LOCK, 1)
+                return
+
+else:
+    import fcntl
+
+    def _claim_at_once(opened: BinaryIO) -> bool:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _claim(opened: BinaryIO) -> None:
+        fcntl.flock(opened, fcntl.LOCK_EX)
