@@ -39,12 +39,11 @@ HIDDEN = 256
 def literal_seconds(task: Task, seen: int, budget: int, networks: int) -> float:
     """Seconds of the printed algorithm with this many networks."""
     rng = generator(0, "literal", task.index)
-    graph, labels = task.graph, task.graph.labels
-    assert labels is not None
+    graph, labels = task.graph, task.observation().labels
     propagated, width = graph.propagate(2), graph.num_features
     real, rows = {}, {}
     for column in task.classes:
-        nodes = task.train[labels[task.train] == column]
+        nodes = task.train[labels == column]
         chosen = rng.choice(nodes, min(budget, len(nodes)), replace=False)
         real[column] = torch.from_numpy(np.ascontiguousarray(to_dense(propagated[nodes])))
         rows[column] = torch.from_numpy(np.ascontiguousarray(to_dense(graph.features[chosen]))).requires_grad_()

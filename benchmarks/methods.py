@@ -52,7 +52,8 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
                 continue
             for setting in METHODS[method].settings[:settings]:
                 path = folder_of(runs, name, dataset, setting)
-                if (path / "seed-0" / "result.json").exists():
+                done = path / "seed-0" / "result.json"
+                if done.exists() and json.loads(done.read_text())["finished"]:
                     continue
                 known = parameters_of(METHODS[method])
                 config = RunConfig.resolve(
@@ -63,7 +64,9 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
                     epochs=epochs if "epochs" in known and (method not in OWN_EPOCHS or epochs < 200) else None,
                     assignments=assignments,
                 )
-                result = run(config, config.stream(), RunFolder.open(path, config))
+                stream = config.stream()
+                with RunFolder.open(path, config, stream.fingerprint()) as folder:
+                    result = run(config, stream, folder)
                 print(f"{path.name}: AA {result.aa[0]:.2f}", file=sys.stderr, flush=True)
 
 

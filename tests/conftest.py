@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import torch
 from hypothesis import settings
 
 from delome import Graph, TaskStream, load_graph
+from delome.cli import main
 from delome.columns import LabelColumns
 from delome.methods import GradientLearner
 from delome.tracking import Tracker
@@ -107,3 +111,41 @@ def sparse_graph() -> Graph:
 def sparse_stream(sparse_graph: Graph) -> TaskStream:
     """Two tasks of two classes with sparse features."""
     return TaskStream(sparse_graph)
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict:
+        """The JSON document that is all of stdout."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The empty folder in which commands run."""
+    place = tmp_path / "here"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs a command line in this process, in ``folder``."""
+    monkeypatch.setenv("COLUMNS", "320")
+    monkeypatch.setenv("DELOME_DATA", str(folder.parent / "data"))
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["delome", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        out, err = capfd.readouterr()
+        return Outcome(leaving.value.code or 0, out, err)
+
+    return run

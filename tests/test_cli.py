@@ -3,18 +3,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 import pytest
 
 import delome
-from delome.cli import main
 from delome.datasets import DATASETS
 from delome.methods import METHODS
 from delome.parameters import parameters_of
@@ -29,48 +27,10 @@ ISSUE_KEYS = {
 }  # fmt: skip
 
 
-@dataclass
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict:
-        """The JSON document that is all of stdout."""
-        return json.loads(self.out)
+Cli = Callable[..., Any]
 
 
-Cli = Callable[..., Outcome]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The empty folder in which commands run."""
-    place = tmp_path / "here"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
-
-
-@pytest.fixture
-def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Runs a command line in this process, in ``folder``."""
-    monkeypatch.setenv("COLUMNS", "320")
-    monkeypatch.setenv("DELOME_DATA", str(folder.parent / "data"))
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["delome", *arguments])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        out, err = capfd.readouterr()
-        return Outcome(leaving.value.code or 0, out, err)
-
-    return run
-
-
-def assert_refused(outcome: Outcome, folder: Path, sentence: str) -> None:
+def assert_refused(outcome: Any, folder: Path, sentence: str) -> None:
     """Exit code 2, the sentence (a regular expression) as the one line on stderr, and nothing else anywhere."""
     assert outcome.code == 2
     assert outcome.out == ""
@@ -140,16 +100,29 @@ def test_a_mistyped_command_line_is_one_sentence_too(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"labels": None}, r"'.+graph.npz' has no array 'labels': it must hold labels, adj_\* and attr_\* or features"),
+        ({"labels": None}, r"a task stream needs a graph with labels"),
+        ({"adj_indptr": None}, r"'.+graph.npz' has no array 'adj_indptr': it must hold adj_\* and attr_\* or features"),
         (
             {"features": np.full((24, 2), np.nan)},
             r"'.+graph.npz' holds no usable graph: features contain 48 NaN or infinite values: .+",
         ),
-        ({"labels": np.full(24, -1)}, r"'.+graph.npz' holds no usable graph: labels must not be negative, .+"),
+        (
+            {"labels": np.full(24, -1)},
+            r"a task stream needs labelled nodes, but every label of the graph is -1, unknown",
+        ),
+        ({"labels": np.full(24, -2)}, r"'.+graph.npz' holds no usable graph: labels must .+"),
         ({"adj_indices": np.full(48, 99)}, r"'.+graph.npz' has a broken adj_\* matrix: indices must be < 24"),
         ({"labels": np.zeros(24, dtype=int)}, r"cannot make a task of 2 classes: the graph has 1 classes .+"),
     ],
-    ids=["no labels", "NaN features", "negative labels", "edge out of range", "one class"],
+    ids=[
+        "no labels",
+        "no edges",
+        "NaN features",
+        "unknown labels",
+        "negative labels",
+        "edge out of range",
+        "one class",
+    ],
 )
 def test_a_bad_file_is_one_sentence_and_nothing_half_written(
     changes: dict[str, np.ndarray | None], sentence: str, write_npz: Callable[..., Path], cli: Cli, folder: Path
@@ -176,7 +149,11 @@ def test_an_output_folder_of_another_run_is_refused_and_left_as_it_is(cli: Cli, 
     assert cli("run", *SMALL, "--out", str(out), "--json").code == 0
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out), "--json")
-    assert_refused(outcome, folder, r"'.+out' holds another run \(different: seeds\): choose another folder")
+    assert_refused(
+        outcome,
+        folder,
+        r"'.+out' holds another run \(different: seeds \[0\] there, \[1\] here\): choose .+ or start over with --fresh",
+    )
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
 
 
@@ -200,9 +177,11 @@ def test_the_run_folder_holds_configuration_results_and_pictures(cli: Cli, folde
     (run,) = (folder / "runs").iterdir()
     assert run.name.startswith("synthetic-nodes=120-classes=6-noise=8-degree=1-finetune-cil-")
     assert {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file()} == {
-        "config.json", "accuracy_matrix.png", "curve.png",
+        "config.json", "events.jsonl", "accuracy_matrix.png", "curve.png",
         "seed-3/matrix.csv", "seed-3/result.json", "seed-4/matrix.csv", "seed-4/result.json",
+        *(str(file.relative_to(run)) for file in run.glob("seed-*/model/*")),
     }  # fmt: skip
+    assert {file.name for file in run.glob("seed-*/model/*.json")} == {"manifest.json"}
     assert json.loads((run / "config.json").read_text())["run"]["seeds"] == [3, 4]
     results = [json.loads((run / f"seed-{seed}" / "result.json").read_text()) for seed in (3, 4)]
     assert [result["matrix"] for result in results] == document["matrices"]
@@ -211,10 +190,37 @@ def test_the_run_folder_holds_configuration_results_and_pictures(cli: Cli, folde
 def test_running_the_same_again_gives_the_same_numbers_and_another_seed_a_folder_of_its_own(
     cli: Cli, folder: Path
 ) -> None:
-    first, second = (cli("run", *SMALL, "--json").document for _ in range(2))
+    first, second = (cli("run", *SMALL, "--fresh", "--json").document for _ in range(2))
     assert first["matrices"] == second["matrices"]
     assert first["matrices"] != cli("run", *SMALL, "--seed", "1", "--json").document["matrices"]
-    assert len(list((folder / "runs").iterdir())) == 2
+    assert len([run for run in (folder / "runs").iterdir() if "backup" not in run.name]) == 2
+
+
+def test_a_finished_run_is_shown_again_without_learning_and_says_so(cli: Cli, folder: Path) -> None:
+    first, second = (cli("run", *SMALL, "--json") for _ in range(2))
+    assert first.err == ""
+    assert second.err == (
+        "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
+    )
+    assert second.document["matrices"] == first.document["matrices"]
+    (run,) = (folder / "runs").iterdir()
+    events = [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
+    assert events == ["started", "task", "task", "task", "finished", "continued", "finished"]
+
+
+def test_a_fresh_run_keeps_the_old_one_as_a_backup(cli: Cli, folder: Path) -> None:
+    cli("run", *SMALL, "--out", "here")
+    before = {file.name: file.read_bytes() for file in (folder / "here").iterdir() if file.is_file()}
+    outcome = cli("run", *SMALL, "--out", "here", "--fresh", "--json")
+    assert outcome.err == "delome: note: the run that was there is kept in 'here.backup-1'\n"
+    kept = folder / "here.backup-1"
+    assert {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()} == before
+
+
+@pytest.mark.parametrize("value", ["-1", "nan"])
+def test_checkpoints_cannot_be_less_than_no_seconds_apart(value: str, cli: Cli, folder: Path) -> None:
+    outcome = cli("run", *SMALL, "--checkpoint-every", value)
+    assert_refused(outcome, folder, r"checkpoint-every must be at least 0 seconds, not .+")
 
 
 def test_options_reach_the_run(cli: Cli) -> None:
@@ -337,7 +343,8 @@ def test_an_unknown_method_has_no_parameters(cli: Cli, folder: Path) -> None:
 
 
 def test_the_version_is_the_packages(cli: Cli) -> None:
-    assert cli("--version") == Outcome(0, f"{delome.__version__}\n", "")
+    outcome = cli("--version")
+    assert (outcome.code, outcome.out, outcome.err) == (0, f"{delome.__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -365,9 +372,9 @@ def test_the_installed_program_prints_one_document_and_leaves_a_run_folder(folde
 
 def test_the_installed_program_refuses_in_one_sentence(folder: Path) -> None:
     finished = installed("run", "--dataset", "file:absent.npz", folder=folder)
-    assert_refused(
-        Outcome(finished.returncode, finished.stdout, finished.stderr), folder, r"there is no file 'absent.npz': .+"
-    )
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert re.fullmatch(r"delome: there is no file 'absent.npz': .+\n", finished.stderr)
+    assert list(folder.iterdir()) == []
 
 
 def test_an_option_the_method_does_not_have_is_ignored_with_a_note(cli: Cli, folder: Path) -> None:

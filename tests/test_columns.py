@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from delome.columns import LabelColumns
+from delome.columns import KnownClasses, LabelColumns
+from delome.errors import StateError
 
 TASKS = [(0, 1), (2, 3)]
 
@@ -51,3 +53,25 @@ def test_tasks_may_have_different_numbers_of_classes() -> None:
     columns = LabelColumns("til", [(0,), (1, 2, 3)])
     allowed = columns.restrict(torch.zeros(2, 4), torch.tensor([0, 1])).isfinite()
     assert allowed.tolist() == [[True, False, False, False], [False, True, True, True]]
+
+
+def test_known_labels_keep_their_columns_and_new_ones_get_the_next() -> None:
+    known = KnownClasses().extended([9, 2]).extended([2, 5, 9, 0])
+    assert known.labels == (9, 2, 5, 0)
+    columns = known.columns_of(np.array([0, 9, 9, 5, 2]))
+    assert columns.tolist() == [3, 0, 0, 2, 1]
+    assert known.labels_of(columns).tolist() == [0, 9, 9, 5, 2]
+    assert known.labels_of(columns).dtype == np.int64
+
+
+def test_names_are_kept_for_known_labels_and_may_not_change() -> None:
+    known = KnownClasses().extended([3, 1], ["a", "b"])
+    assert known.names == {1: "b"}, "label 3 has no name"
+    known = known.extended([], ["x", "b", "c", "d"])
+    assert known.names == {1: "b", 3: "d"}
+    with pytest.raises(StateError) as error:
+        known.extended([0], ["x", "b", "c", "e"])
+    assert str(error.value) == (
+        "class 3 has been called 'd' so far, but this graph calls it 'e': "
+        "give each class one label and one name in all graphs"
+    )

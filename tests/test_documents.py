@@ -1,4 +1,4 @@
-"""Pages a person reads: links lead somewhere, and nothing unfinished is left in them."""
+"""Pages a person reads: links lead somewhere, code runs, and nothing unfinished is left in them."""
 
 import re
 from pathlib import Path
@@ -19,3 +19,10 @@ def test_relative_links_and_images_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_placeholder_is_left(page):
     assert "@@" not in page.read_text()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
+def test_python_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        exec(compile(code, str(page), "exec"), {"__name__": "__main__"})

@@ -270,7 +270,8 @@ def test_unusable_edges_are_refused(edges: object, sentence: str) -> None:
         ([0, np.nan], "labels must be whole numbers, not float64"),
         (["a", "b"], "labels must be whole numbers, not <U1"),
         ([True, False], "labels must be whole numbers, not bool"),
-        ([0, -1], "labels must not be negative, but -1 occurs"),
+        ([-1, -2], "labels must not be negative, except -1 for unknown ones, but -2 occurs"),
+        (np.array([0, 2**63], dtype=np.uint64), f"labels must fit into 64 bits with a sign, but {2**63} occurs"),
     ],
 )
 def test_unusable_labels_are_refused(labels: object, sentence: str) -> None:
@@ -321,3 +322,12 @@ def test_the_representation_counts_nodes_edges_features_and_classes() -> None:
     graph = Graph([[0, 1], [1, 2]], np.ones((3, 4)), [0, 5, 5])
     assert repr(graph) == "Graph(nodes=3, edges=2, features=4, classes=2)"
     assert repr(graph.with_labels(None)) == "Graph(nodes=3, edges=2, features=4, classes=hidden)"
+
+
+def test_unknown_labels_are_no_class() -> None:
+    graph = Graph(NO_EDGES, np.ones((4, 1)), [-1, 2, 0, -1], class_names=["a", "b", "c"])
+    assert repr(graph) == "Graph(nodes=4, edges=0, features=1, classes=2)"
+    assert graph.labels is not None
+    assert graph.labels.tolist() == [-1, 2, 0, -1]
+    assert graph.to_pyg().y.tolist() == [-1, 2, 0, -1]
+    assert repr(Graph(NO_EDGES, np.ones((1, 1)), [-1], class_names=[])).endswith("classes=0)")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delome import FineTune, Graph, Learner, TaskStream
-from delome.columns import LabelColumns
+from delome.columns import KnownClasses, LabelColumns
 from delome.errors import PastDataError, StreamError
 from delome.metrics import Score
 from delome.stream import Observation, Task, learning
@@ -41,7 +41,7 @@ def split_of(stream: TaskStream) -> dict[int, list[list[int]]]:
         assert task.graph.labels is not None
         for column in task.classes:
             found[stream.classes[column]] = [
-                task.nodes[part[task.graph.labels[part] == column]].tolist()
+                task.nodes[part[task.graph.labels[part] == stream.classes[column]]].tolist()
                 for part in (task.train, task.val, task.test)
             ]
     return found
@@ -139,7 +139,11 @@ def test_a_given_order_decides_which_classes_come_when() -> None:
     assert stream.classes == (3, 0, 2, 1)
     assert [task.graph.num_nodes for task in stream] == [13, 13]
     assert [np.unique(graph.labels[task.nodes]).tolist() for task in stream] == [[0, 3], [1, 2]]
-    assert stream[0].graph.labels.tolist() == [0] * 8 + [1] * 5
+    assert stream[0].graph.labels.tolist() == [3] * 8 + [0] * 5
+    assert (stream[0].class_labels, stream[0].classes) == ((3, 0), (0, 1))
+    observation = stream[0].observation()
+    assert observation.classes == (0, 1)
+    assert observation.labels.tolist() == [0] * 4 + [1] * 3
 
 
 def test_an_order_may_leave_classes_out() -> None:
@@ -154,16 +158,17 @@ def test_a_column_is_called_by_the_name_of_its_class() -> None:
     assert TaskStream(graph_of([3, 3], labels=[4, 9])).class_name(1) == "9"
 
 
-def test_the_names_in_a_task_graph_are_those_of_its_columns() -> None:
+def test_the_names_in_a_task_graph_are_those_of_its_labels() -> None:
     named = Graph(np.zeros((2, 0), dtype=int), np.ones((6, 1)), [0] * 3 + [1] * 3, class_names=["cat", "dog"])
     graph = TaskStream(named, class_order=[1, 0])[0].graph
-    assert [graph.class_names[column] for column in graph.labels] == ["dog"] * 3 + ["cat"] * 3
+    assert [graph.class_names[label] for label in graph.labels] == ["dog"] * 3 + ["cat"] * 3
 
 
 def test_labels_may_be_any_large_numbers() -> None:
     stream = TaskStream(graph_of([5, 5], labels=[10**12, 3]))
     assert stream.classes == (3, 10**12)
-    assert stream[0].graph.labels.tolist() == [0] * 5 + [1] * 5
+    assert stream[0].graph.labels.tolist() == [3] * 5 + [10**12] * 5
+    assert stream[0].observation().labels.tolist() == [0] * 3 + [1] * 3
 
 
 @given(
@@ -196,7 +201,7 @@ def test_tasks_share_no_nodes_and_their_splits_partition_them(
         seen += nodes.tolist()
         assert sorted(task.nodes.tolist()) == sorted(seen if inter_task_edges else nodes.tolist())
         for part in (task.train, task.val, task.test):
-            assert set(task.graph.labels[part].tolist()) == set(task.classes)
+            assert set(task.graph.labels[part].tolist()) == set(task.class_labels)
     assert len(set(seen)) == len(seen)
     used = {stream.classes[column] for task in stream for column in task.classes}
     assert used | stream.dropped.keys() == {label for label, size in enumerate(sizes) if size}
@@ -266,6 +271,25 @@ def test_a_graph_without_labels_is_refused() -> None:
         TaskStream(graph_of([5, 5]).with_labels(None))
 
 
+def test_nodes_of_unknown_class_are_in_no_task() -> None:
+    graph = graph_of([10] * 4, edges=500)
+    assert graph.labels is not None
+    labels = graph.labels.copy()
+    unknown = np.flatnonzero(labels == 0)[:4]
+    labels[unknown] = -1
+    stream = TaskStream(graph.with_labels(labels), inter_task_edges=True)
+    assert stream.classes == (0, 1, 2, 3) and stream.dropped == {}
+    assert sorted(stream[-1].nodes.tolist()) == sorted(set(range(40)) - set(unknown.tolist()))
+    with pytest.raises(StreamError, match=r"graph does not have: \[-1\]"):
+        TaskStream(graph.with_labels(labels), class_order=[-1, 0])
+
+
+def test_a_graph_whose_labels_are_all_unknown_is_refused() -> None:
+    with pytest.raises(StreamError) as error:
+        TaskStream(graph_of([5, 5]).with_labels(np.full(10, -1)))
+    assert str(error.value) == "a task stream needs labelled nodes, but every label of the graph is -1, unknown"
+
+
 def test_a_negative_split_seed_is_refused() -> None:
     with pytest.raises(StreamError, match=r"split_seed must be at least 0, not -1"):
         TaskStream(graph_of([5, 5]), split_seed=-1)
@@ -285,7 +309,7 @@ class Looker(Learner):
 
     def after_one_task(self) -> Looker:
         """As if it had learned task 0."""
-        self.columns = LabelColumns("cil", [(0, 1)])
+        self.columns, self.known = LabelColumns("cil", [(0, 1)]), KnownClasses((0, 1))
         return self
 
     def _learn(self, observation: Observation, tracker: Tracker) -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from delome.tracking import Tracker
+from delome.state import State
+from delome.tracking import Reached, Tracker
 
 
 class Recorder(Tracker):
@@ -47,3 +50,59 @@ def test_a_failed_phase_is_still_counted() -> None:
     with pytest.raises(RuntimeError, match="in the middle"), tracker.phase("train"):
         raise RuntimeError("in the middle")
     assert list(tracker.seconds) == ["train"]
+
+
+def test_seconds_of_an_inner_phase_do_not_count_for_the_outer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 4.0, 10.0])
+    monkeypatch.setattr("delome.tracking.time.perf_counter", lambda: next(clock))
+    tracker = Tracker()
+    with tracker.phase("train"), tracker.phase("checkpoint"):
+        pass
+    assert tracker.seconds == {"checkpoint": 3.0, "train": 7.0}
+
+
+class Notebook:
+    """A journal that keeps everything."""
+
+    def __init__(self, earlier: dict[str, Reached] | None = None) -> None:
+        self.earlier = earlier or {}
+        self.entries: list[tuple[str, int, int, State]] = []
+
+    def found(self, phase: str) -> Reached | None:
+        return self.earlier.get(phase)
+
+    def reached(self, phase: str, done: int, total: int, seconds: float, save: Callable[[], State]) -> None:
+        assert seconds >= 0
+        self.entries.append((phase, done, total, save()))
+
+
+def counting(tracker: Tracker, total: int) -> list[int]:
+    """Adds up the numbers of the steps and notes the sum after each."""
+    sums = [0]
+
+    def load(state: State) -> None:
+        sums[:] = [state.values["sum"]]
+
+    for number in tracker.steps("add", total, lambda: State(values={"sum": sums[-1]}), load):
+        sums.append(sums[-1] + number)
+    return sums
+
+
+def test_a_journal_is_told_of_every_step() -> None:
+    notebook = Notebook()
+    assert counting(Tracker(notebook), 4) == [0, 0, 1, 3, 6]
+    assert [(phase, done, total) for phase, done, total, _ in notebook.entries] == [
+        ("add", 1, 4), ("add", 2, 4), ("add", 3, 4), ("add", 4, 4),
+    ]  # fmt: skip
+    assert [state.values["sum"] for *_, state in notebook.entries] == [0, 1, 3, 6]
+
+
+@pytest.mark.parametrize("done", [1, 2, 3, 4])
+def test_steps_of_an_earlier_life_are_loaded_and_left_out(done: int) -> None:
+    first = Notebook()
+    counting(Tracker(first), 4)
+    second = Notebook({"add": Reached(done, 100.0, first.entries[done - 1][3])})
+    tracker = Tracker(second)
+    assert counting(tracker, 4)[-1] == 6
+    assert len(second.entries) == 4 - done
+    assert 100 <= tracker.seconds["add"] < 101

@@ -11,18 +11,18 @@ def numbered(count: int) -> Examples:
 
 
 def test_an_epoch_passes_over_every_example_once():
-    batches = list(Schedule(epochs=1, batch_size=4, seed=0, task=0).batches(numbered(10), epoch=0))
+    batches = list(Schedule(batch_size=4, seed=0, task=0).batches(numbered(10), epoch=0))
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(torch.cat([batch.labels for batch in batches]).tolist()) == list(range(10))
 
 
 def test_rows_and_labels_stay_together_when_shuffled():
-    for batch in Schedule(epochs=1, batch_size=3, seed=5, task=2).batches(numbered(8), epoch=1):
+    for batch in Schedule(batch_size=3, seed=5, task=2).batches(numbered(8), epoch=1):
         assert batch.inputs.content[:, 0].tolist() == batch.labels.tolist()
 
 
 def test_shuffles_depend_on_the_epoch_and_not_on_what_happened_before():
-    schedule = Schedule(epochs=2, batch_size=5, seed=0, task=0)
+    schedule = Schedule(batch_size=5, seed=0, task=0)
     first = [batch.labels.tolist() for batch in schedule.batches(numbered(20), 0)]
     second = [batch.labels.tolist() for batch in schedule.batches(numbered(20), 1)]
     assert first != second
@@ -32,7 +32,7 @@ def test_shuffles_depend_on_the_epoch_and_not_on_what_happened_before():
 def test_full_batch_when_everything_fits():
     examples = numbered(6)
     for size in (None, 6, 100):
-        (batch,) = Schedule(epochs=1, batch_size=size, seed=0, task=0).batches(examples, 0)
+        (batch,) = Schedule(batch_size=size, seed=0, task=0).batches(examples, 0)
         assert batch is examples
 
 
@@ -45,18 +45,28 @@ def test_gradients_are_cleared_and_adjusted_before_each_step():
         seen.append(weight.grad.item())
         weight.grad.zero_()
 
-    steps = []
     train(
         numbered(4),
-        Schedule(epochs=3, batch_size=2, seed=0, task=0),
+        Schedule(batch_size=2, seed=0, task=0),
+        range(3),
         optimizer,
         objective=lambda batch: weight.sum() * len(batch),
         adjust=adjust,
-        step=lambda: steps.append(1),
     )
     assert seen == [2.0] * 6
     assert weight.item() == 1.0
-    assert len(steps) == 3
+
+
+def test_batches_are_those_of_the_epochs_that_were_asked_for():
+    schedule, weight, seen = Schedule(batch_size=4, seed=0, task=0), torch.nn.Parameter(torch.ones(1)), []
+
+    def objective(batch: Examples) -> torch.Tensor:
+        seen.append(batch.labels.tolist())
+        return weight.sum()
+
+    train(numbered(10), schedule, [1, 3], torch.optim.SGD([weight], lr=1.0), objective, lambda: None)
+    expected = [batch.labels.tolist() for epoch in (1, 3) for batch in schedule.batches(numbered(10), epoch)]
+    assert seen == expected
 
 
 def test_selecting_keeps_tasks():

@@ -32,6 +32,7 @@ from delome.methods import (
     SSMUniform,
 )
 from delome.metrics import AccuracyMatrix
+from delome.saved import load
 from delome.stream import Task, TaskStream
 
 __version__ = "0.1.0"
@@ -59,5 +60,6 @@ __all__ = [
     "SSMUniform",
     "Task",
     "TaskStream",
+    "load",
     "load_graph",
 ]

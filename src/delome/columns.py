@@ -1,11 +1,16 @@
-"""Which label columns a row may use: the one place where CIL and TIL differ."""
+"""Which column a class has, and which columns a row may use: the one place where CIL and TIL differ."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from delome.errors import StateError
 
 Setting = Literal["cil", "til"]
 
@@ -34,3 +39,48 @@ class LabelColumns:
         if self.setting == "cil":
             return logits
         return logits.masked_fill(~self._allowed.to(logits.device)[tasks], -torch.inf)
+
+
+@dataclass(frozen=True)
+class KnownClasses:
+    """The user's label of each class column, and the names of those labels that have one.
+
+    >>> known = KnownClasses().extended([100, 7]).extended([3, 7, 9])
+    >>> known.labels, known.columns_of(np.array([7, 3, 7])).tolist()
+    ((100, 7, 3, 9), [1, 2, 1])
+    """
+
+    labels: tuple[int, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    def extended(self, labels: Iterable[int], names: Sequence[str] | None = None) -> KnownClasses:
+        """Gives the next columns to labels that have none; ``names`` are a graph's names of the labels 0, 1, …"""
+        known = tuple(dict.fromkeys([*self.labels, *labels]))
+        named = {label: names[label] for label in known if label < len(names)} if names is not None else {}
+        for label, name in named.items():
+            if (before := self.names.get(label, name)) != name:
+                raise StateError(
+                    f"class {label} has been called '{before}' so far, but this graph calls it '{name}': "
+                    "give each class one label and one name in all graphs"
+                )
+        return KnownClasses(known, {**self.names, **named})
+
+    def columns_of(self, labels: np.ndarray) -> np.ndarray:
+        """Columns of known labels."""
+        return columns_of(self.labels, labels)
+
+    def labels_of(self, columns: np.ndarray) -> np.ndarray:
+        """The user's labels of columns."""
+        labels: np.ndarray = np.array(self.labels, dtype=np.int64)[columns]
+        return labels
+
+
+def columns_of(classes: Sequence[int], labels: np.ndarray) -> np.ndarray:
+    """Position in ``classes`` of each label, all of which occur there.
+
+    >>> columns_of([30, 7], np.array([7, 7, 30])).tolist()
+    [1, 1, 0]
+    """
+    by_label = np.argsort(classes)
+    columns: np.ndarray = by_label[np.searchsorted(classes, labels, sorter=by_label)]
+    return columns

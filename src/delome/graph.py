@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from delome.errors import GraphError
-from delome.sparse import Features, int32_indices, times, to_dense
+from delome.errors import GraphError, shown
+from delome.sparse import Features, checked_csr, int32_indices, times, to_dense
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
 class Graph:
-    """A directed graph with node features and, unless hidden, a class label for every node.
+    """A directed graph with node features and, unless hidden, class labels.
+
+    Labels are whole numbers from 0 on; -1 says that the label of a node is unknown: the node has its place in
+    propagation, but belongs to no class.
 
     ``adjacency[v, u]`` is set when there is an edge u → v, so row v lists the nodes whose messages v receives.
     Self-loops and repeated edges are removed on entry; propagation adds one self-loop to every node.
@@ -35,14 +39,14 @@ class Graph:
         features: Any,
         labels: Any = None,
         *,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | np.ndarray | None = None,
         undirected: bool = False,
     ) -> None:
         self.features = _checked_features(features)
         nodes = self.features.shape[0]
         self.adjacency = _checked_adjacency(edge_index, nodes, undirected)
         self.labels = None if labels is None else _checked_labels(labels, nodes)
-        self.class_names = None if class_names is None else tuple(str(name) for name in class_names)
+        self.class_names = None if class_names is None else _checked_names(class_names)
         if self.class_names is not None and self.labels is not None and len(self.class_names) <= self.labels.max():
             raise GraphError(
                 f"there are {len(self.class_names)} class names but label {self.labels.max()} occurs: "
@@ -73,10 +77,11 @@ class Graph:
     @classmethod
     def from_pyg(cls, data: Data, *, undirected: bool = False) -> Graph:
         """Graph from a PyG ``Data`` with ``x`` and optionally ``edge_index`` and ``y``."""
-        if getattr(data, "x", None) is None:
+        features, edges, labels = (getattr(data, name, None) for name in ("x", "edge_index", "y"))
+        if features is None:
             raise GraphError("the PyG data has no node features: set data.x")
-        edges = data.edge_index if data.edge_index is not None else np.zeros((2, 0), dtype=np.int64)
-        return cls(edges, data.x, data.y, undirected=undirected)
+        edges = edges if edges is not None else np.zeros((2, 0), dtype=np.int64)
+        return cls(edges, features, labels, undirected=undirected)
 
     def to_pyg(self) -> Data:
         """The same graph as a PyG ``Data`` with dense features."""
@@ -110,8 +115,19 @@ class Graph:
         return sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
-        classes = "hidden" if self.labels is None else len(np.unique(self.labels))
+        classes = "hidden" if self.labels is None else len(np.unique(self.labels[self.labels >= 0]))
         return f"Graph(nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features}, classes={classes})"
+
+    def fingerprint(self) -> str:
+        """SHA-256 of edges, features, labels and class names: two graphs share it exactly if they are equal."""
+        digest = hashlib.sha256(repr((self.num_nodes, self.num_features, self.class_names)).encode())
+        features, edges = self.features, self.adjacency
+        parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
+        parts += [edges.indices, edges.indptr] + ([] if self.labels is None else [self.labels])
+        for part in parts:
+            digest.update(f"{part.dtype}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
 
     def subgraph(self, nodes: np.ndarray) -> Graph:
         """Induced subgraph; node i of the result is ``nodes[i]`` of this graph."""
@@ -157,30 +173,67 @@ class Graph:
         return self._cache[key]
 
 
-def _as_numpy(value: Any) -> np.ndarray:
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy has no bfloat16
+def as_numpy(value: Any) -> np.ndarray:
+    """Array of numbers from a tensor, an array or nested lists."""
     try:
-        return np.asarray(value)
-    except ValueError:
+        if isinstance(value, torch.Tensor):
+            if value.is_nested or value.layout != torch.strided:
+                raise ValueError
+            value = value.detach().cpu()
+            in_numpy = value.dtype in (torch.float16, torch.float32, torch.float64)  # which has no bfloat16
+            value = value.float() if value.is_floating_point() and not in_numpy else value
+            value = value.resolve_conj().resolve_neg().numpy()
+        array = np.asarray(value)
+        low, high = np.lib.array_utils.byte_bounds(array)
+        # one number can pose as an array of any size: such a view is refused before anything goes through it
+        return array if high - low >= array.nbytes else array.copy()
+    except MemoryError:
+        raise GraphError("features, edges and labels must fit in memory") from None
+    except Exception:  # whatever an object of another kind raises when it is taken for an array
         raise GraphError("features, edges and labels must be rectangular arrays of numbers") from None
 
 
+def _sparse_table(features: Any) -> sp.csr_array:
+    """CSR features from a sparse matrix or tensor, none of whose indices leads outside."""
+    if features.ndim != 2:
+        raise GraphError(f"features must be a table of nodes × features, not {features.ndim}-dimensional")
+    try:
+        return checked_csr(_scipy_from(features) if isinstance(features, torch.Tensor) else features)
+    except MemoryError:
+        raise GraphError(f"features of shape {tuple(features.shape)} do not fit in memory") from None
+    except (ValueError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+        raise GraphError(f"features are a sparse matrix that cannot be read: {error}") from None
+
+
+def _scipy_from(tensor: torch.Tensor) -> sp.sparray:
+    """The same parts, read by scipy, which checks them; torch follows indices wherever they lead."""
+    parts: tuple[torch.Tensor, ...]
+    if tensor.layout == torch.sparse_coo:
+        kind, parts = sp.coo_array, (tensor._values(), tensor._indices())
+    elif tensor.layout == torch.sparse_csr:
+        kind, parts = sp.csr_array, (tensor.values(), tensor.col_indices(), tensor.crow_indices())
+    elif tensor.layout == torch.sparse_csc:
+        kind, parts = sp.csc_array, (tensor.values(), tensor.row_indices(), tensor.ccol_indices())
+    else:
+        raise ValueError(f"convert its layout {tensor.layout} to COO or CSR")
+    return kind(tuple(as_numpy(part) for part in parts), shape=tuple(tensor.shape))
+
+
 def _checked_features(features: Any) -> Features:
-    if isinstance(features, torch.Tensor) and features.layout != torch.strided:
-        coo = features.to_sparse_coo().coalesce().cpu()
-        features = sp.csr_array((coo.values().numpy(), coo.indices().numpy()), shape=tuple(coo.shape))
-    matrix: Any = sp.csr_array(features) if sp.issparse(features) else _as_numpy(features)
+    is_sparse = features.layout != torch.strided if isinstance(features, torch.Tensor) else sp.issparse(features)
+    matrix: Any = _sparse_table(features) if is_sparse else as_numpy(features)
     if matrix.dtype.kind not in "fiub":
         raise GraphError(f"features must be numbers, not {matrix.dtype}")
-    with np.errstate(over="ignore"):
-        if sp.issparse(matrix):
-            matrix = matrix.astype(np.float32)
-            matrix.sum_duplicates()
-            matrix = int32_indices(matrix)
-        else:
-            matrix = np.array(matrix, dtype=np.float32, order="C")  # a copy: the caller may change theirs
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(matrix):
+                matrix = matrix.astype(np.float32)
+                matrix.sum_duplicates()
+                matrix = int32_indices(matrix)
+            else:
+                matrix = np.array(matrix, dtype=np.float32, order="C")  # a copy: the caller may change theirs
+    except MemoryError:
+        raise GraphError(f"features of shape {tuple(matrix.shape)} do not fit in memory") from None
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if matrix.ndim != 2:
         raise GraphError(f"features must be a table of nodes × features, not {matrix.ndim}-dimensional")
@@ -193,7 +246,7 @@ def _checked_features(features: Any) -> Features:
 
 
 def _checked_adjacency(edge_index: Any, nodes: int, undirected: bool) -> sp.csr_array:
-    edges = _as_numpy(edge_index)
+    edges = as_numpy(edge_index)
     if edges.size == 0:
         edges = np.zeros((2, 0), dtype=np.int64)
     if edges.ndim != 2 or edges.shape[0] != 2:
@@ -216,7 +269,7 @@ def _checked_adjacency(edge_index: Any, nodes: int, undirected: bool) -> sp.csr_
 
 
 def _checked_labels(labels: Any, nodes: int) -> np.ndarray:
-    values = _as_numpy(labels)
+    values = as_numpy(labels)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (nodes,):
@@ -225,6 +278,20 @@ def _checked_labels(labels: Any, nodes: int) -> np.ndarray:
         )
     if values.dtype.kind not in "iu":
         raise GraphError(f"labels must be whole numbers, not {values.dtype}")
-    if values.min() < 0:
-        raise GraphError(f"labels must not be negative, but {int(values.min())} occurs")
+    if values.min() < -1:
+        raise GraphError(f"labels must not be negative, except -1 for unknown ones, but {int(values.min())} occurs")
+    if values.max() > np.iinfo(np.int64).max:
+        raise GraphError(f"labels must fit into 64 bits with a sign, but {int(values.max())} occurs")
     return values.astype(np.int64)
+
+
+def _checked_names(names: Any) -> tuple[str, ...]:
+    try:
+        listed = names.tolist() if isinstance(names, np.ndarray) else names
+    except (SystemError, ValueError):  # numpy holds code points that Python does not know
+        raise GraphError("class_names hold characters that do not exist: give them as text") from None
+    if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
+        raise GraphError(f"class_names must be a list of names, not {shown(names)}")
+    if odd := [name for name in listed if not isinstance(name, str | bytes | int | np.integer)]:
+        raise GraphError(f"class_names must be text, but {shown(odd[0])} is among them")
+    return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in listed)

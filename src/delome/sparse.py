@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,32 @@ def to_dense(features: Features) -> np.ndarray:
     """The same values as an array."""
     dense: np.ndarray = features if isinstance(features, np.ndarray) else features.toarray()
     return dense
+
+
+def checked_csr(matrix: sp.sparray | sp.spmatrix) -> sp.csr_array:
+    """The same table in CSR form; a ``ValueError`` where an index leads outside, which compiled code would follow."""
+    if matrix.format in ("csr", "csc", "bsr"):
+        matrix = copy(matrix)  # the check tidies up the matrix it is made on
+        _check(matrix)
+    elif matrix.format == "coo":
+        matrix = sp.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
+    elif matrix.format == "dia":
+        matrix = sp.dia_array((matrix.data, matrix.offsets), shape=matrix.shape)
+    elif matrix.format == "lil":
+        sizes = [len(row) for row in matrix.rows]
+        if len(sizes) != matrix.shape[0] or sizes != [len(row) for row in matrix.data]:
+            raise ValueError("rows and data should have the same sizes")
+    csr = sp.csr_array(matrix)
+    _check(csr)
+    return csr
+
+
+def _check(matrix: sp.csr_array) -> None:
+    if matrix.indices.dtype.kind not in "iu" or matrix.indptr.dtype.kind not in "iu":
+        raise ValueError("indices must be whole numbers")
+    matrix.check_format(full_check=True)
+    if (np.diff(matrix.indptr) < 0).any():  # scipy does not look at it if its end says that there is nothing
+        raise ValueError("indptr must be a non-decreasing sequence")
 
 
 def int32_indices(matrix: sp.csr_array) -> sp.csr_array:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from delome.errors import StateError
 
 
 @dataclass
@@ -14,6 +18,24 @@ class State:
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+
+    def tensor(self, name: str, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Tensor by name, refused unless it has this shape and type."""
+        if name not in self.tensors:
+            raise StateError(f"the state does not fit the learner: it has no '{name}'")
+        found = self.tensors[name]
+        if tuple(found.shape) != tuple(shape) or found.dtype != dtype:
+            raise StateError(
+                f"the state does not fit the learner: '{name}' is {found.dtype} of shape {tuple(found.shape)}, "
+                f"not {dtype} of shape {tuple(shape)}"
+            )
+        return found
+
+    def value(self, name: str) -> Any:
+        """Value by name, refused if it is missing."""
+        if name not in self.values:
+            raise StateError(f"the state does not fit the learner: it has no '{name}'")
+        return self.values[name]
 
 
 @dataclass(frozen=True)

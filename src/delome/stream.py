@@ -6,11 +6,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from delome.errors import PastDataError, StreamError
+from delome.columns import columns_of
+from delome.errors import PastDataError, StreamError, shown
 from delome.graph import Graph
 from delome.randomness import generator
 
@@ -88,7 +90,10 @@ class Observation:
 
 @dataclass(eq=False)
 class Task:
-    """One task: its graph, the columns of its classes, and local node ids of the split."""
+    """One task: its graph, the columns of its classes, and local node ids of the split.
+
+    The graph has the labels of the graph that the stream was cut from; those of its classes are ``class_labels``.
+    """
 
     index: int
     classes: tuple[int, ...]
@@ -101,15 +106,25 @@ class Task:
     _prepared: dict[Any, tuple[Any, np.ndarray]] = field(default_factory=dict, repr=False)
 
     @property
+    def class_labels(self) -> tuple[int, ...]:
+        """Original label of each of the task's classes."""
+        return tuple(self._stream.classes[column] for column in self.classes)
+
+    @property
+    def labels_before(self) -> tuple[int, ...]:
+        """Original labels of all classes of earlier tasks, in the order of their columns."""
+        return self._stream.classes[: self.classes[0]]
+
+    @property
     def graph(self) -> Graph:
-        """The task's graph with class columns as labels; closed to a learner that is learning."""
+        """The task's graph with the original labels; closed to a learner that is learning."""
         self._refuse_learners()
         return self._stream._graph_after(self._graph_of)
 
     def prepared(
         self, split: str, form: Hashable, prepare: Callable[[Graph, np.ndarray], Any]
     ) -> tuple[Any, np.ndarray]:
-        """What ``prepare`` makes of the nodes of a split, and their class columns; made once for each ``form``."""
+        """What ``prepare`` makes of the nodes of a split, and their original labels; made once for each ``form``."""
         if (split, form) not in self._prepared:
             nodes, graph = getattr(self, split), self.graph
             assert graph.labels is not None
@@ -140,7 +155,7 @@ class Task:
             classes=self.classes,
             num_classes=self._stream.num_classes,
             train=self.train,
-            labels=graph.labels[self.train],
+            labels=columns_of(self._stream.classes, graph.labels[self.train]),
             _graph=graph.with_labels(None),
             _past=past if with_past else None,
         )
@@ -154,7 +169,8 @@ class TaskStream(Sequence[Task]):
     method and every model seed sees the same split. Classes below ``min_class_size`` nodes, and classes left
     over when the number of classes is no multiple of ``classes_per_task``, are in ``dropped``.
 
-    A task's graph is the induced subgraph of its classes, or, with ``inter_task_edges``, of all classes so far.
+    Nodes whose label is unknown (-1) belong to no task. A task's graph is the induced subgraph of its classes, or,
+    with ``inter_task_edges``, of all classes so far.
 
     >>> from delome import load_graph
     >>> stream = TaskStream(load_graph("digits"), classes_per_task=2)
@@ -172,8 +188,13 @@ class TaskStream(Sequence[Task]):
         inter_task_edges: bool = False,
         min_class_size: int = 3,
     ) -> None:
+        if not isinstance(graph, Graph):
+            raise StreamError(f"a task stream is cut from a Graph, not from {shown(graph)}")
         if graph.labels is None:
             raise StreamError("a task stream needs a graph with labels")
+        classes_per_task = _whole("classes_per_task", classes_per_task)
+        min_class_size = _whole("min_class_size", min_class_size)
+        split_seed = _whole("split_seed", split_seed)
         if classes_per_task < 1:
             raise StreamError(f"classes_per_task must be at least 1, not {classes_per_task}")
         if min_class_size < 3:
@@ -182,7 +203,9 @@ class TaskStream(Sequence[Task]):
             )
         if split_seed < 0:
             raise StreamError(f"split_seed must be at least 0, not {split_seed}")
-        present, counts = np.unique(graph.labels, return_counts=True)
+        present, counts = np.unique(graph.labels[graph.labels >= 0], return_counts=True)
+        if len(present) == 0:
+            raise StreamError("a task stream needs labelled nodes, but every label of the graph is -1, unknown")
         size = dict(zip(present.tolist(), counts.tolist(), strict=True))
         order = _checked_order(class_order, size)
         kept = [label for label in order if size[label] >= min_class_size]
@@ -207,6 +230,10 @@ class TaskStream(Sequence[Task]):
     def num_classes(self) -> int:
         """Output columns of a model for this stream: all kept classes."""
         return len(self.classes)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the graph that was cut into tasks."""
+        return self._source.fingerprint()
 
     def class_name(self, column: int) -> str:
         """Name of a class column: the graph's own, or the original label."""
@@ -258,21 +285,25 @@ class TaskStream(Sequence[Task]):
         if index not in self._graphs:
             if self.inter_task_edges or self._source.nbytes > KEEP_BELOW:
                 self._graphs.clear()  # the grown graph contains the earlier ones; a large one is cut again if need be
-            nodes = self._tasks[index].nodes
-            cut = self._source.subgraph(nodes)
-            assert cut.labels is not None
-            by_label = np.argsort(self.classes)
-            columns = by_label[np.searchsorted(self.classes, cut.labels, sorter=by_label)]
-            self._graphs[index] = cut.with_labels(columns)
-            if cut.class_names is not None:
-                self._graphs[index].class_names = tuple(self.class_name(k) for k in range(self.num_classes))
+            self._graphs[index] = self._source.subgraph(self._tasks[index].nodes)
         return self._graphs[index]
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not -(2**63) <= int(value) < 2**63:
+        raise StreamError(f"{name} must be a whole number of at most 64 bits, not {shown(value)}")
+    return int(value)
 
 
 def _checked_order(class_order: Sequence[int] | None, size: dict[int, int]) -> list[int]:
     if class_order is None:
         return sorted(size)
-    order = [int(label) for label in class_order]
+    try:
+        labels = iter(class_order)
+    except TypeError:
+        raise StreamError(f"class_order must be a list of labels, not {shown(class_order)}") from None
+    # one more than there are classes is enough to find one that is absent or named twice
+    order = [_whole("a label in class_order", label) for label in islice(labels, len(size) + 1)]
     if len(set(order)) != len(order):
         raise StreamError("class_order names a class twice")
     if absent := sorted(set(order) - set(size)):

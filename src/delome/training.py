@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +25,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def read(self) -> Examples:
+    def read(self, rng: np.random.Generator) -> Examples:
         """The same for a network: sampled neighbourhoods are drawn now."""
-        return replace(self, inputs=self.inputs.draw()) if isinstance(self.inputs, SampledNodes) else self
+        return replace(self, inputs=self.inputs.draw(rng)) if isinstance(self.inputs, SampledNodes) else self
 
     def select(self, index: np.ndarray) -> Examples:
         positions = torch.from_numpy(index).to(self.labels.device)
@@ -36,9 +36,8 @@ class Examples:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and in what portions a task is trained; ``seed`` and ``task`` name the shuffles."""
+    """In what portions a task is trained; ``seed`` and ``task`` name the shuffles."""
 
-    epochs: int
     batch_size: int | None
     seed: int
     task: int
@@ -53,24 +52,24 @@ class Schedule:
 
     def batches(self, examples: Examples, epoch: int) -> Iterator[Examples]:
         """One pass over the examples."""
+        rng = generator(self.seed, "fanout", self.task, epoch)
         for chosen in self.positions(len(examples), epoch):
             # a single batch is not copied
-            yield (examples if len(chosen) == len(examples) else examples.select(chosen)).read()
+            yield (examples if len(chosen) == len(examples) else examples.select(chosen)).read(rng)
 
 
 def train(
     examples: Examples,
     schedule: Schedule,
+    epochs: Iterable[int],
     optimizer: torch.optim.Optimizer,
     objective: Callable[[Examples], Tensor],
     adjust: Callable[[], None],
-    step: Callable[[], None],
 ) -> None:
     """Minimises ``objective`` over batches; ``adjust`` may change gradients before each update."""
-    for epoch in range(schedule.epochs):
+    for epoch in epochs:
         for batch in schedule.batches(examples, epoch):
             optimizer.zero_grad()
             objective(batch).backward()
             adjust()
             optimizer.step()
-        step()

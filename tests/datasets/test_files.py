@@ -93,9 +93,9 @@ def test_pickled_arrays_are_ignored_and_never_unpickled(write_npz: WriteNpz, tmp
     assert not (tmp_path / "sprung").exists()
 
 
-def test_pickled_labels_count_as_missing(write_npz: WriteNpz, tmp_path: Path) -> None:
+def test_pickled_labels_are_refused(write_npz: WriteNpz, tmp_path: Path) -> None:
     labels = np.array([_Trap(tmp_path / "sprung")] * 24, dtype=object)
-    with pytest.raises(DatasetError, match="has no array 'labels'"):
+    with pytest.raises(DatasetError, match="its labels are pickled objects, which are never read"):
         files.load(str(write_npz(labels=labels)))
     assert not (tmp_path / "sprung").exists()
 
@@ -140,9 +140,8 @@ def test_real_graphs_have_their_documented_sizes(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"labels": None}, "has no array 'labels': it must hold labels, adj_* and attr_* or features"),
-        ({"adj_indptr": None}, "has no array 'adj_indptr': it must hold labels, adj_* and attr_* or features"),
-        ({"attr_data": None}, "has no array 'attr_data': it must hold labels, adj_* and attr_* or features"),
+        ({"adj_indptr": None}, "has no array 'adj_indptr': it must hold adj_* and attr_* or features"),
+        ({"attr_data": None}, "has no array 'attr_data': it must hold adj_* and attr_* or features"),
         ({"adj_indices": np.full(48, 99)}, "has a broken adj_* matrix: indices must be < 24"),
     ],
 )
@@ -189,7 +188,7 @@ def test_broken_matrices_are_refused(changes: dict[str, np.ndarray | None], writ
             {"labels": np.zeros(7, dtype=int)},
             "there must be one label for each of the 24 nodes, but labels have shape (7,)",
         ),
-        ({"labels": np.full(24, -1)}, "labels must not be negative, but -1 occurs"),
+        ({"labels": np.full(24, -2)}, "labels must not be negative, except -1 for unknown ones, but -2 occurs"),
         ({"labels": np.full(24, 0.5)}, "labels must be whole numbers, not float64"),
     ],
 )

@@ -87,9 +87,10 @@ def test_files_that_contradict_each_other_are_refused(
 
 
 def test_negative_labels_are_refused(mini: Any, tmp_path: Path, unpack: Unpack, refusal: Refusal) -> None:
-    sentence = refusal(lambda: read(replace(mini, labels=mini.labels - 1).ogb_text(), tmp_path, unpack))
+    sentence = refusal(lambda: read(replace(mini, labels=mini.labels - 2).ogb_text(), tmp_path, unpack))
     assert sentence == (
-        f"'{tmp_path / 'unpacked/mini/raw'}' holds no usable graph: labels must not be negative, but -1 occurs"
+        f"'{tmp_path / 'unpacked/mini/raw'}' holds no usable graph: "
+        "labels must not be negative, except -1 for unknown ones, but -2 occurs"
     )
 
 

@@ -287,8 +287,13 @@ BAD_DOWNLOADS: dict[str, tuple[Callable[[Any, Zipped], bytes], str]] = {
         "is not the published mini: it has 20 edges instead of 24 and 2 classes instead of 3",
     ),
     "bad graph": (
+        lambda mini, zipped: zipped(replace(mini, labels=mini.labels - 2).ogb_text()),
+        "mini.zip/mini/raw' holds no usable graph: "
+        "labels must not be negative, except -1 for unknown ones, but -2 occurs",
+    ),
+    "unknown labels": (
         lambda mini, zipped: zipped(replace(mini, labels=mini.labels - 1).ogb_text()),
-        "mini.zip/mini/raw' holds no usable graph: labels must not be negative, but -1 occurs",
+        "is not the published mini: it has 2 classes instead of 3",
     ),
 }
 

@@ -39,3 +39,12 @@ def test_without_edges_there_is_no_homophily():
 def test_hidden_labels_are_refused():
     with pytest.raises(GraphError, match="graph with labels"):
         GraphStatistics.of(Graph.edgeless(np.ones((2, 1), np.float32)))
+
+
+def test_unknown_labels_are_no_class_and_tell_nothing_about_homophily():
+    path = Graph([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]], np.ones((6, 1)), [0, 0, -1, -1, 1, 0])
+    found = GraphStatistics.of(path)
+    assert found.class_sizes == {0: 3, 1: 1} and found.nodes == 6
+    assert found.homophily == 1 / 2, "of the edges 0–1 and 4–5"
+    nothing = GraphStatistics.of(Graph([[0], [1]], np.ones((2, 1)), [0, -1]))
+    assert math.isnan(nothing.homophily)

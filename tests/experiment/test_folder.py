@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from delome.errors import RunFolderError
+from delome.errors import RunFolderError, StorageError
 from delome.experiment import RunConfig, RunFolder
 
 
@@ -19,27 +19,97 @@ def everything_in(folder: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
 
 
-def test_opening_writes_the_configuration_and_the_versions(tmp_path: Path, config: RunConfig) -> None:
-    RunFolder.open(tmp_path / "deep" / "run", config)
-    written = json.loads((tmp_path / "deep" / "run" / "config.json").read_text())
+def test_opening_writes_configuration_hash_versions_and_fingerprint(tmp_path: Path, config: RunConfig) -> None:
+    with RunFolder.open(tmp_path / "deep" / "run", config, "f00d"):
+        written = json.loads((tmp_path / "deep" / "run" / "config.json").read_text())
     assert written["run"] == config.as_dict()
+    assert written["hash"] == config.digest
+    assert written["graph"] == "f00d"
     assert {"delome", "torch"} <= written["versions"].keys()
 
 
 def test_a_folder_of_the_same_run_is_taken_up_again(tmp_path: Path, config: RunConfig) -> None:
-    RunFolder.open(tmp_path, config).write_text("seed-0/matrix.csv", "kept")
-    RunFolder.open(tmp_path, config)
+    with RunFolder.open(tmp_path, config) as folder:
+        assert not folder.continues
+        folder.write_text("seed-0/matrix.csv", "kept")
+    with RunFolder.open(tmp_path, config) as folder:
+        assert folder.continues and folder.notes == []
     assert (tmp_path / "seed-0" / "matrix.csv").read_text() == "kept"
 
 
 def test_a_folder_of_another_run_is_refused_and_left_as_it_is(tmp_path: Path, config: RunConfig) -> None:
-    RunFolder.open(tmp_path, config)
+    RunFolder.open(tmp_path, config).close()
     before = (tmp_path / "config.json").read_text()
     other = RunConfig.resolve(method_name="finetune", epochs=3, seeds=2)
     with pytest.raises(RunFolderError) as error:
         RunFolder.open(tmp_path, other)
-    assert str(error.value) == (f"'{tmp_path}' holds another run (different: parameters, seeds): choose another folder")
+    assert str(error.value) == (
+        f"'{tmp_path}' holds another run (different: epochs 2 there, 3 here, seeds [0] there, [0, 1] here): "
+        "choose another folder with --out, or start over with --fresh"
+    )
     assert (tmp_path / "config.json").read_text() == before
+    RunFolder.open(tmp_path, config).close()
+
+
+def test_another_graph_is_refused(tmp_path: Path, config: RunConfig) -> None:
+    RunFolder.open(tmp_path, config, "f00d").close()
+    with pytest.raises(RunFolderError, match=r"the graph is not the one that the run in .* began with"):
+        RunFolder.open(tmp_path, config, "beef")
+
+
+def test_other_versions_are_noted(tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    RunFolder.open(tmp_path, config).close()
+    monkeypatch.setattr("delome.experiment.folder.versions", lambda: {"torch": "9.9", "delome": "0.1.0"})
+    with RunFolder.open(tmp_path, config) as folder:
+        (note,) = folder.notes
+    assert note.startswith("this run began with torch 2.")
+
+
+def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path, config: RunConfig) -> None:
+    with RunFolder.open(tmp_path, config):
+        for fresh in (False, True):
+            with pytest.raises(StorageError, match="another process is writing in"):
+                RunFolder.open(tmp_path, config, fresh=fresh)
+    RunFolder.open(tmp_path, config).close()
+    assert everything_in(tmp_path) == ["config.json", "events.jsonl"]
+
+
+def test_a_fresh_start_keeps_what_was_there_as_a_backup(tmp_path: Path, config: RunConfig) -> None:
+    run = tmp_path / "run"
+    for content in ("first", "second", "third"):
+        with RunFolder.open(run, config, fresh=True) as folder:
+            assert not folder.continues
+            folder.write_text("notes.txt", content)
+    names = ["run", "run.backup-1", "run.backup-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert [(tmp_path / name / "notes.txt").read_text() for name in names] == ["third", "first", "second"]
+    assert everything_in(tmp_path / "run.backup-1") == ["config.json", "events.jsonl", "notes.txt"]
+
+
+def test_events_are_appended_and_a_torn_line_is_cut_away(tmp_path: Path, config: RunConfig) -> None:
+    with RunFolder.open(tmp_path, config) as folder:
+        folder.event("task", task=3)
+    with (tmp_path / "events.jsonl").open("a") as file:
+        file.write('{"torn": ' + "x" * 5000)
+    RunFolder.open(tmp_path, config).close()
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events] == ["started", "task", "continued"]
+    assert events[1]["task"] == 3
+
+
+def test_a_folder_without_results_is_discarded_and_one_with_results_kept(tmp_path: Path, config: RunConfig) -> None:
+    with RunFolder.open(tmp_path / "empty", config) as folder:
+        folder.discard_if_empty()
+    with RunFolder.open(tmp_path / "full", config) as folder:
+        folder.write_text("seed-0/matrix.csv", "kept")
+        folder.discard_if_empty()
+    assert everything_in(tmp_path) == [
+        "full",
+        "full/config.json",
+        "full/events.jsonl",
+        "full/seed-0",
+        "full/seed-0/matrix.csv",
+    ]
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, config: RunConfig) -> None:
@@ -52,13 +122,13 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, config: RunCon
 
 def test_a_file_on_the_way_to_the_folder_is_refused(tmp_path: Path, config: RunConfig) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(RunFolderError, match="cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         RunFolder.open(tmp_path / "file" / "run", config)
     assert (tmp_path / "file").read_text() == "precious"
 
 
 def test_a_name_too_long_for_the_file_system_is_refused(tmp_path: Path, config: RunConfig) -> None:
-    with pytest.raises(RunFolderError, match="cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         RunFolder.open(tmp_path / ("x" * 300), config)
 
 
@@ -69,7 +139,7 @@ def test_a_configuration_that_is_none_is_refused_and_left_as_it_is(
     content: str, tmp_path: Path, config: RunConfig
 ) -> None:
     (tmp_path / "config.json").write_text(content, encoding="latin-1")
-    with pytest.raises(RunFolderError, match="is not a configuration of a run: choose another folder"):
+    with pytest.raises(RunFolderError, match=r"is not a configuration of a run of delome: .* start over with --fresh"):
         RunFolder.open(tmp_path, config)
     assert (tmp_path / "config.json").read_text(encoding="latin-1") == content
 
@@ -77,9 +147,9 @@ def test_a_configuration_that_is_none_is_refused_and_left_as_it_is(
 def test_files_in_subfolders_are_written_whole(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.write_text("seed-3/notes.txt", "ä\n")
-    folder.write_json("seed-3/result.json", {"aa": 1.5})
+    folder.write_document("seed-3/result.json", "result", {"aa": 1.5})
     assert (tmp_path / "seed-3" / "notes.txt").read_text(encoding="utf-8") == "ä\n"
-    assert json.loads((tmp_path / "seed-3" / "result.json").read_text()) == {"aa": 1.5}
+    assert json.loads((tmp_path / "seed-3" / "result.json").read_text())["aa"] == 1.5
     assert everything_in(tmp_path) == ["seed-3", "seed-3/notes.txt", "seed-3/result.json"]
 
 
@@ -109,7 +179,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
     def full(temporary: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(RunFolderError) as error:
+    with pytest.raises(StorageError) as error:
         RunFolder(tmp_path).write("notes.txt", full)
     assert str(error.value) == f"cannot write '{tmp_path / 'notes.txt'}': No space left on device"
     assert everything_in(tmp_path) == []
@@ -118,7 +188,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [float("nan"), [float("inf")]])
 def test_json_that_others_cannot_read_is_not_written(content: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        RunFolder(tmp_path).write_json("result.json", content)
+        RunFolder(tmp_path).write_document("result.json", "result", {"aa": content})
     assert everything_in(tmp_path) == []
 
 

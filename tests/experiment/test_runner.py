@@ -8,8 +8,8 @@ from statistics import mean, stdev
 import numpy as np
 import pytest
 
-from delome import AccuracyMatrix, FineTune, TaskStream, load_graph
-from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, run
+from delome import FineTune, TaskStream, load_graph
+from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, TaskResult, run
 from delome.tracking import Tracker
 
 ISSUE_KEYS = {
@@ -24,6 +24,10 @@ HARD = "synthetic:nodes=140,classes=7,noise=8,degree=1"
 
 def small_config(**options: object) -> RunConfig:
     return RunConfig.resolve(HARD, "finetune", epochs=2, **options)
+
+
+def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
+    return SeedResult(seed, [TaskResult(row, row) for row in rows])
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +86,15 @@ def test_average_and_spread_are_taken_over_seeds(result: RunResult) -> None:
 
 
 def test_mean_spread_and_curve_of_hand_computed_matrices() -> None:
-    matrices = [AccuracyMatrix([[90.0], [80.0, 70.0]]), AccuracyMatrix([[70.0], [80.0, 90.0]])]
-    result = RunResult(small_config(seeds=2), [SeedResult(seed, matrix) for seed, matrix in enumerate(matrices)], {})
+    matrices = [[[90.0], [80.0, 70.0]], [[70.0], [80.0, 90.0]]]
+    result = RunResult(small_config(seeds=2), [seed_of(matrix, seed) for seed, matrix in enumerate(matrices)], {})
     assert result.aa == pytest.approx((80, 50**0.5), abs=1e-9)
     assert result.af == pytest.approx((0, 200**0.5), abs=1e-9)
     assert result.curve == pytest.approx([80, 80], abs=1e-9)
 
 
 def test_one_seed_has_no_spread() -> None:
-    matrix = AccuracyMatrix([[90.0], [80.0, 70.0]])
-    result = RunResult(small_config(), [SeedResult(0, matrix)], {})
+    result = RunResult(small_config(), [seed_of([[90.0], [80.0, 70.0]])], {})
     assert (result.aa, result.af) == ((75.0, 0.0), (-10.0, 0.0))
 
 
@@ -164,5 +167,7 @@ def test_the_folder_gets_the_matrix_and_the_result_of_every_seed(tmp_path: Path)
             assert [float(cell) for cell in written] == pytest.approx(expected, abs=5e-5)
             assert len(row) == 4
         written = json.loads((tmp_path / f"seed-{seed.seed}" / "result.json").read_text())
-        assert written == json.loads(json.dumps(seed.as_dict()))
+        assert written["finished"] is True
         assert written["matrix"] == seed.matrix.rows
+        assert [task["accuracies"] for task in written["tasks"]] == seed.matrix.rows
+        assert written["memory"] == {"rows": 0, "floats": 0, "bytes": 0}

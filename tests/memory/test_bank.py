@@ -1,9 +1,13 @@
+import copy
+
 import numpy as np
+import pytest
 import scipy.sparse as sp
 import torch
 
 from delome import Graph
 from delome.backbones import SGC
+from delome.errors import StateError
 from delome.memory import Memory, MemoryBank
 from delome.state import State
 
@@ -34,7 +38,7 @@ def test_saved_memories_come_back_exactly():
     saved = bank(dense_memory(), sparse_memory(), subgraph_memory())
     state = State()
     saved.save(state)
-    loaded = MemoryBank.load(state)
+    loaded = MemoryBank.load(state, tasks=3, columns=5, width=6)
     for before, after in zip(saved.memories, loaded.memories, strict=True):
         assert (before.task, before.report) == (after.task, after.report)
         assert (before.graph.features != after.graph.features).sum() == 0
@@ -42,6 +46,35 @@ def test_saved_memories_come_back_exactly():
         assert before.rows.tolist() == after.rows.tolist()
         assert before.labels.tolist() == after.labels.tolist()
         assert type(before.graph.features) is type(after.graph.features)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state.values["memory"].pop(),
+        lambda state: state.values["memory"][0].update(nodes=5),
+        lambda state: state.tensors.pop("memory.0.labels"),
+        lambda state: state.tensors["memory.0.labels"].fill_(5),
+        lambda state: state.tensors["memory.0.labels"].fill_(-1),
+        lambda state: state.tensors["memory.2.rows"].fill_(3),
+        lambda state: state.tensors.update({"memory.0.rows": torch.arange(3)}),
+        lambda state: state.tensors.update({"memory.0.rows": torch.arange(4.0)}),
+        lambda state: state.tensors.update({"memory.0.features": torch.zeros(4, 7)}),
+        lambda state: state.tensors.update({"memory.0.features": torch.zeros(4, 6).double()}),
+        lambda state: state.tensors["memory.1.features.indices"].fill_(6),
+        lambda state: state.tensors["memory.1.features.indptr"].fill_(1),
+        lambda state: state.tensors.pop("memory.1.features.data"),
+        lambda state: state.tensors["memory.2.edges.indices"].fill_(-1),
+        lambda state: state.tensors.update({"memory.2.edges.indptr": torch.tensor([0, 9])}),
+    ],
+)
+def test_a_memory_that_names_what_is_not_there_is_not_loaded(damage):
+    state = State()
+    bank(dense_memory(), sparse_memory(), subgraph_memory()).save(state)
+    state = copy.deepcopy(state)
+    damage(state)
+    with pytest.raises((StateError, ValueError, KeyError)):
+        MemoryBank.load(state, tasks=3, columns=5, width=6)
 
 
 def test_examples_join_all_memories_and_say_whose_they_are():

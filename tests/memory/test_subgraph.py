@@ -227,7 +227,8 @@ def test_sparse_features_stay_sparse_and_survive_saving(sparse_stream, rule):
     bank.append(memory)
     state = State({}, {})
     bank.save(state)
-    (loaded,) = MemoryBank.load(state).memories
+    width = memory.graph.num_features
+    (loaded,) = MemoryBank.load(state, tasks=1, columns=2, width=width).memories
     np.testing.assert_array_equal(to_dense(loaded.graph.propagate(2)), to_dense(memory.graph.propagate(2)))
     np.testing.assert_array_equal(loaded.rows, memory.rows)
 

@@ -65,8 +65,8 @@ def test_random_features_have_the_stated_form(toy_stream):
 
 def test_statistics_of_two_classes_have_hand_computed_values():
     statistics = RidgeStatistics(2, torch.float64, CPU)
-    statistics.add_class(iter([torch.tensor([[0.0, 2.0]]).double(), torch.tensor([[2.0, 2.0]]).double()]))
-    statistics.add_class(iter([torch.tensor([[1.0, 0.0]]).double()]))
+    statistics.add(0, iter([torch.tensor([[0.0, 2.0]]).double(), torch.tensor([[2.0, 2.0]]).double()]))
+    statistics.add(1, iter([torch.tensor([[1.0, 0.0]]).double()]))
     assert statistics.means.tolist() == [[1, 1], [2, 0]]
     assert statistics.scatter.tolist() == [[1, 0], [0, 0]]
     assert statistics.rows == 3
@@ -150,3 +150,94 @@ print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert int(done.stdout) * 1024 < 2e9
+
+
+def rows_of(rng, count, mean=0.0, width=3):
+    return mean + rng.normal(size=(count, width))
+
+
+def added(*portions):
+    """Statistics after (column, rows) have come one after the other."""
+    statistics = RidgeStatistics(portions[0][1].shape[1], torch.float64, CPU)
+    for column, rows in portions:
+        statistics.add(column, iter(torch.from_numpy(rows).split(2)))
+    return statistics
+
+
+def test_more_rows_of_a_known_class_are_merged_by_the_stated_formula():
+    rng = np.random.default_rng(0)
+    first, second, more = rows_of(rng, 7), rows_of(rng, 4, mean=2), rows_of(rng, 5, mean=-1)
+    statistics = added((0, first), (1, second), (0, more))
+    scatter = np.cov(first.T, bias=True) + np.cov(second.T, bias=True)
+    step = more.mean(axis=0) - first.mean(axis=0)
+    scatter = scatter + 5 / 12 * (np.cov(more.T, bias=True) - scatter / 2) + 7 * 5 / 12**2 * np.outer(step, step)
+    np.testing.assert_allclose(statistics.scatter.numpy(), scatter, atol=1e-12)
+    means = np.stack([np.concatenate([first, more]).mean(axis=0), second.mean(axis=0)], axis=1)
+    np.testing.assert_allclose(statistics.means.numpy(), means, atol=1e-12)
+    assert statistics.counts == [12, 4] and statistics.rows == 16
+
+
+def test_merging_is_exact_where_the_classes_have_one_covariance():
+    rng = np.random.default_rng(0)
+    first = rows_of(rng, 6)
+    second = first + np.array([5.0, -3.0, 1.0])
+    more = rows_of(rng, 4, mean=1)
+    statistics = added((0, first), (1, second), (1, more))
+    rows = torch.from_numpy(np.concatenate([first, second, more]))
+    labels = torch.tensor([0] * 6 + [1] * 10)
+    torch.testing.assert_close(statistics.solve(0.3), joint_ridge(rows, labels, 2, 0.3), atol=1e-8, rtol=1e-6)
+
+
+def test_a_single_class_may_come_in_any_portions():
+    rng = np.random.default_rng(0)
+    rows = rows_of(rng, 9)
+    whole, portions = added((0, rows)), added((0, rows[:1]), (0, rows[1:2]), (0, rows[2:7]), (0, rows[7:]))
+    torch.testing.assert_close(portions.scatter, whole.scatter, atol=1e-12, rtol=0)
+    torch.testing.assert_close(portions.means, whole.means, atol=1e-12, rtol=0)
+    assert portions.counts == whole.counts == [9]
+
+
+def only(graph, *classes):
+    return graph.with_labels(np.where(np.isin(graph.labels, classes), graph.labels, -1))
+
+
+def test_columns_of_the_statistics_are_those_of_the_learner(toy_graph):
+    learner = Double(features=16)
+    for classes in ((5, 3), (4, 3)):
+        learner.observe(only(toy_graph, *classes))
+    assert learner.classes == [3, 5, 4]
+    assert learner.statistics.counts == [80, 40, 40]
+    (rows,) = learner._random_features(toy_graph.propagate(2), np.flatnonzero(toy_graph.labels == 5))
+    torch.testing.assert_close(learner.statistics.means[:, 1], rows.mean(dim=0), atol=1e-12, rtol=0)
+
+
+def test_each_task_has_its_own_regression_also_for_classes_they_share(toy_graph):
+    graphs = [only(toy_graph, 0, 1), only(toy_graph, 1, 2, 4), only(toy_graph, 0, 4)]
+    make = lambda: Analytic(features=64, setting="til", per_task=True)  # noqa: E731
+    learner = make()
+    after = []
+    for task, graph in enumerate(graphs):
+        learner.observe(graph)
+        after.append(learner.predict(graph, task=task))
+    for task, graph in enumerate(graphs):
+        alone = make()
+        alone.observe(graph)
+        assert (learner.predict(graph, task=task) == after[task]).all()
+        assert (alone.predict(graph, task=0) == after[task]).all()
+    resumed = make()
+    resumed.load_state(learner.state())
+    assert (resumed.predict(graphs[1], task=1) == after[1]).all()
+
+
+def test_a_class_is_not_taken_in_twice_when_learning_is_interrupted(toy_graph, monkeypatch):
+    learner, undisturbed = Analytic(features=16), Analytic(features=16)
+    for each in (learner, undisturbed):
+        each.observe(only(toy_graph, 0, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(RidgeStatistics, "solve", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            learner.observe(only(toy_graph, 1, 2))
+    for each in (learner, undisturbed):
+        each.observe(only(toy_graph, 1, 2))
+    assert learner.statistics.counts == [40, 80, 40]
+    assert torch.equal(learner.weights, undisturbed.weights)

@@ -231,9 +231,9 @@ def test_learning_continues_from_a_state_bit_by_bit(toy_stream):
 def test_a_state_of_other_parameters_is_refused(toy_stream):
     learner = HPNs(**SMALL)
     learner.observe(toy_stream[0])
-    with pytest.raises(StateError, match="prototypes of dimension 8, the learner 4"):
+    with pytest.raises(StateError, match=r"'prototypes.atomic' is .* of shape \(\d+, 8\), not .* of shape \(\d+, 4\)"):
         HPNs(**(SMALL | {"dimension": 4})).load_state(learner.state())
-    with pytest.raises(StateError, match="another number of extractors or neighbours"):
+    with pytest.raises(StateError, match=r"'head.embeddings' is .* of shape"):
         HPNs(**(SMALL | {"neighbours_first": 1})).load_state(learner.state())
 
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -64,4 +65,48 @@ def test_the_teacher_is_the_network_of_the_last_task_and_does_not_move(toy_strea
     teacher = learner.teacher
     learner.observe(toy_stream[1])
     for a, b in zip(before, teacher.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def labelled(graph, *classes):
+    return graph.with_labels(np.where(np.isin(graph.labels, classes), graph.labels, -1))
+
+
+@pytest.mark.parametrize(("setting", "widths"), [("cil", [3]), ("til", [2, 2])])
+def test_a_column_that_several_old_tasks_share_is_distilled_once_in_a_term(toy_graph, monkeypatch, setting, widths):
+    learner = LwF(epochs=1, hidden=8, setting=setting)
+    learner.observe(labelled(toy_graph, 0, 1))
+    learner.observe(labelled(toy_graph, 1, 2))
+    seen = []
+
+    def record(logits, targets, temperature):
+        seen.append(logits.shape[1])
+        assert targets.shape == logits.shape
+        return distillation(logits, targets, temperature)
+
+    monkeypatch.setattr("delome.methods.lwf.distillation", record)
+    learner.observe(labelled(toy_graph, 0, 3))
+    assert seen == widths
+
+
+def test_new_columns_start_normal_as_the_first_ones_do(toy_graph):
+    learner = LwF(hidden=256, epochs=1)
+    learner.observe(labelled(toy_graph, 0, 1))
+    old = learner.network.second.detach().clone()
+    learner.grow(102)
+    assert torch.equal(learner.network.second[:, :2], old)
+    new = learner.network.second[:, 2:]
+    assert new.std().item() == pytest.approx(256**-0.5, rel=0.02)
+    assert new.abs().max() > 2 * 256**-0.5
+
+
+def test_a_teacher_with_fewer_columns_than_the_network_is_restored_as_it_was(toy_graph):
+    learner, resumed = LwF(epochs=2, hidden=8), LwF(epochs=2, hidden=8)
+    learner.observe(labelled(toy_graph, 0, 1))
+    learner.grow(4)
+    resumed.load_state(learner.state())
+    assert resumed.teacher.second.shape == (8, 2) and resumed.network.second.shape == (8, 4)
+    for each in (learner, resumed):
+        each.observe(labelled(toy_graph, 1, 2))
+    for a, b in zip(learner.network.parameters(), resumed.network.parameters(), strict=True):
         assert torch.equal(a, b)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from delome import FineTune
-from delome.methods import EWC, MAS
+from delome.methods import EWC, MAS, TWP
 from delome.training import Schedule
 
 
@@ -61,7 +61,7 @@ def test_ewc_importance_is_a_mean_over_batches_of_squared_gradients(toy_stream):
     learner = EWC(epochs=2, hidden=8, strength=1.0, batch_size=20)
     learner.observe(toy_stream[0])
     examples = learner.examples(toy_stream[0].observation())
-    batches = list(Schedule(1, 20, 0, 0).batches(examples, 1))
+    batches = list(Schedule(20, 0, 0).batches(examples, learner.epochs))
     assert len(batches) == 3
     parameters = list(learner.network.parameters())
     squares = [[g.square() for g in torch.autograd.grad(learner.task_loss(b), parameters)] for b in batches]
@@ -130,3 +130,18 @@ def test_a_strong_penalty_keeps_important_parameters_where_they_were(toy_stream,
         change = zip(judge.importance, weights(learner), optimum, strict=True)
         moved.append(sum((u * (now - then).square()).sum().item() for u, now, then in change))
     assert moved[1] < 0.1 * moved[0]
+
+
+@pytest.mark.parametrize("method", [EWC, MAS, TWP])
+@pytest.mark.parametrize("backbone", ["sgc", "gat"])
+def test_new_columns_have_no_importance_and_old_ones_keep_theirs(toy_graph, method, backbone):
+    learner = method(epochs=2, hidden=8, backbone=backbone)
+    learner.observe(toy_graph.with_labels(np.where(toy_graph.labels < 2, toy_graph.labels, -1)))
+    before = [*learner.importance, *learner.anchor]
+    learner.grow(5)
+    parameters = [*learner.network.parameters()] * 2
+    assert any((old != 0).any() for old in before)
+    for old, new, parameter in zip(before, [*learner.importance, *learner.anchor], parameters, strict=True):
+        assert new.shape == parameter.shape
+        assert torch.equal(new[..., : old.shape[-1]], old)
+        assert (new[..., old.shape[-1] :] == 0).all()

@@ -7,8 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from delome import AccuracyMatrix
-from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult
+from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, TaskResult
 from delome.report.figures import accuracy_matrix, curve, title, write_figures
 
 MATRICES = [[[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]], [[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]]]
@@ -16,7 +15,9 @@ MATRICES = [[[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]], [[100.0], [60.0, 90.0], 
 
 def result_of(*matrices: list[list[float]], dataset: str = "digits", method: str = "delome") -> RunResult:
     config = RunConfig.resolve(dataset, method, seeds=len(matrices))
-    return RunResult(config, [SeedResult(seed, AccuracyMatrix(rows)) for seed, rows in enumerate(matrices)], {})
+    return RunResult(
+        config, [SeedResult(seed, [TaskResult(row, row) for row in rows]) for seed, rows in enumerate(matrices)], {}
+    )
 
 
 def stream_of(tasks: int) -> list[list[float]]:

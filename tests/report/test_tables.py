@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from delome import AccuracyMatrix
-from delome.experiment import RunConfig, RunResult, SeedResult
+from delome.experiment import RunConfig, RunResult, SeedResult, TaskResult
 from delome.report.tables import accuracy_table, phase_table, summary_lines
 from delome.state import Storage
 
@@ -25,18 +24,16 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("│\n").split("│")] for line in text.splitlines() if line[:1] == "│"]
 
 
+def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
+    storage = Storage(rows=1200, floats=76_800, bytes=326_400)
+    tasks = [TaskResult(row, row, {}, storage) for row in rows]
+    tasks[0].seconds = {"train": 1.25, "memory": 2.5}
+    return SeedResult(seed, tasks)
+
+
 def result_of(*matrices: list[list[float]], dropped: dict[int, str] | None = None, **options: object) -> RunResult:
     config = RunConfig.resolve(seeds=len(matrices), **options)
-    seeds = [
-        SeedResult(
-            seed,
-            AccuracyMatrix(rows),
-            AccuracyMatrix(rows),
-            seconds={"train": 1.25, "memory": 2.5},
-            storage=Storage(rows=1200, floats=76_800, bytes=326_400),
-        )
-        for seed, rows in enumerate(matrices)
-    ]
+    seeds = [seed_of(rows, seed) for seed, rows in enumerate(matrices)]
     return RunResult(config, seeds, dropped or {})
 
 
@@ -55,8 +52,8 @@ def test_the_table_shows_the_matrix_and_the_average_of_each_row() -> None:
 
 
 def test_a_long_stream_shows_its_last_tasks_and_says_so() -> None:
-    matrix = AccuracyMatrix([[float(j) for j in range(t + 1)] for t in range(20)])
-    text = printed(accuracy_table(SeedResult(0, matrix), width=80))
+    matrix = [[float(j) for j in range(t + 1)] for t in range(20)]
+    text = printed(accuracy_table(seed_of(matrix), width=80))
     rows = cells(text)
     shown = len(rows[0]) - 2
     assert "are in matrix.csv" in text
@@ -67,9 +64,9 @@ def test_a_long_stream_shows_its_last_tasks_and_says_so() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_table_fits_the_terminal_with_every_number_whole(width: int) -> None:
-    matrix = AccuracyMatrix([[100.0] * (t + 1) for t in range(35)])
+    matrix = [[100.0] * (t + 1) for t in range(35)]
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(accuracy_table(SeedResult(0, matrix), width))
+    console.print(accuracy_table(seed_of(matrix), width))
     assert "…" not in console.file.getvalue()
     assert all(len(line) <= width for line in console.file.getvalue().splitlines())
 
@@ -77,12 +74,12 @@ def test_the_table_fits_the_terminal_with_every_number_whole(width: int) -> None
 @pytest.mark.parametrize("value", [0.0, 25.0, 49.99, 50.0, 75.0, 100.0])
 def test_every_accuracy_has_a_colour(value: float) -> None:
     console = Console(file=io.StringIO(), width=200, color_system="truecolor", force_terminal=True)
-    console.print(accuracy_table(SeedResult(0, AccuracyMatrix([[value]]))))
+    console.print(accuracy_table(seed_of([[value]])))
     assert "\x1b[38;2;" in console.file.getvalue()
 
 
 def test_forgotten_tasks_are_redder_and_kept_tasks_greener() -> None:
-    cells_of_column = accuracy_table(SeedResult(0, AccuracyMatrix([[100.0], [0.0, 100.0]]))).columns[1]._cells
+    cells_of_column = accuracy_table(seed_of([[100.0], [0.0, 100.0]])).columns[1]._cells
     styles = [cell.style for cell in cells_of_column]
     assert styles == ["rgb(0,200,0)", "rgb(255,0,0)"]
 

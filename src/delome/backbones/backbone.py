@@ -46,8 +46,8 @@ class Block:
 class Backbone(nn.Module):
     """Two layers without bias: ``first`` maps features to hidden units, ``second`` hidden units to class columns.
 
-    Weights start uniform in ±1/√fan_in. All class columns exist from the beginning; which of them a row may use
-    is decided outside.
+    Weights start uniform in ±1/√fan_in. Class columns may exist before their classes are seen, or be added later;
+    which of them a row may use is decided outside.
     """
 
     hops = 2
@@ -61,6 +61,11 @@ class Backbone(nn.Module):
         self.device = device
         self.first = nn.Parameter(uniform(rng, (features, hidden), features**-0.5).to(device))
         self.second = nn.Parameter(uniform(rng, (hidden, classes), hidden**-0.5).to(device))
+
+    def grow(self, classes: int, rng: np.random.Generator) -> None:
+        """Appends columns until there are ``classes``, drawn like the first ones; those keep their exact values."""
+        hidden, known = self.second.shape
+        self.second = widened(self.second, uniform(rng, (hidden, classes - known), hidden**-0.5))
 
     @abstractmethod
     def prepare(self, graph: Graph) -> Inputs:
@@ -90,3 +95,8 @@ class Backbone(nn.Module):
     def __call__(self, inputs: Inputs) -> Tensor:
         logits: Tensor = super().__call__(inputs)
         return logits
+
+
+def widened(parameter: nn.Parameter, columns: Tensor) -> nn.Parameter:
+    """Parameter with these columns after its own."""
+    return nn.Parameter(torch.cat([parameter.detach(), columns.to(parameter.device)], dim=-1))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from delome.backbones.attention import NEGATIVE_SLOPE, InEdges, attend, edge_softmax
-from delome.backbones.backbone import Backbone, Block, Inputs
+from delome.backbones.backbone import Backbone, Block, Inputs, widened
 from delome.backbones.rows import Rows
 from delome.errors import ParameterError
 from delome.graph import Graph
@@ -44,8 +44,9 @@ class GAT(Backbone):
     """``x_v ← Σ_{u→v} α_uv W x_u``, α the softmax over in-edges of LeakyReLU(a_l·W x_u + a_r·W x_v) (Veličković, 2018).
 
     A first layer of 8 heads, concatenated, ELU; a second layer of one head. Features and attention are dropped
-    (60 %) while training. The second layer attends by all class columns, also those not in use yet. Rows without
-    edges only attend to themselves, so for them this is a plain network.
+    (60 %) while training. The second layer attends by all class columns, also those not in use yet, so that a
+    new column changes the attention and with it the logits of all. Rows without edges only attend to themselves, so for
+    them this is a plain network.
     """
 
     def __init__(
@@ -54,16 +55,16 @@ class GAT(Backbone):
         if hidden % HEADS:
             raise ParameterError(f"GAT has {HEADS} heads: hidden must be a multiple of {HEADS}, not {hidden}")
         super().__init__(features, hidden, classes, rng, device)
-
-        def drawn(*shape: int, fans: int) -> Tensor:
-            # Xavier's normal distribution with the gain of ReLU
-            return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(2 * fans**-0.5))
-
         width = hidden // HEADS
-        self.first.data.copy_(drawn(features, hidden, fans=features + hidden))
-        self.second.data.copy_(drawn(hidden, classes, fans=hidden + classes))
-        self.first_attention = nn.Parameter(drawn(2, HEADS, width, fans=hidden + width).to(device))
-        self.second_attention = nn.Parameter(drawn(2, 1, classes, fans=2 * classes).to(device))
+        self.first.data.copy_(_drawn(rng, features, hidden, fans=features + hidden))
+        self.second.data.copy_(_drawn(rng, hidden, classes, fans=hidden + classes))
+        self.first_attention = nn.Parameter(_drawn(rng, 2, HEADS, width, fans=hidden + width).to(device))
+        self.second_attention = nn.Parameter(_drawn(rng, 2, 1, classes, fans=2 * classes).to(device))
+
+    def grow(self, classes: int, rng: np.random.Generator) -> None:
+        hidden, known = self.second.shape
+        self.second = widened(self.second, _drawn(rng, hidden, classes - known, fans=hidden + classes))
+        self.second_attention = widened(self.second_attention, _drawn(rng, 2, 1, classes - known, fans=2 * classes))
 
     def prepare(self, graph: Graph) -> TwoHops:
         def compute() -> TwoHops:
@@ -117,6 +118,11 @@ class GAT(Backbone):
         hops = self.prepare(graph)
         coefficients = _coefficients(self._projected(hops), self.first_attention, hops.inner)
         return coefficients.square().sum().sqrt()
+
+
+def _drawn(rng: np.random.Generator, *shape: int, fans: int) -> Tensor:
+    """Xavier's normal distribution with the gain of ReLU."""
+    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(2 * fans**-0.5))
 
 
 def _coefficients(values: Tensor, attention: Tensor, edges: InEdges) -> Tensor:

@@ -46,29 +46,26 @@ class SampledNodes:
     graph: np.ndarray
     nodes: np.ndarray
     fanouts: Fanouts
-    rng: np.random.Generator
 
     @classmethod
-    def of(
-        cls, network: Backbone, graph: Graph, nodes: np.ndarray, fanouts: Fanouts, rng: np.random.Generator
-    ) -> SampledNodes:
+    def of(cls, network: Backbone, graph: Graph, nodes: np.ndarray, fanouts: Fanouts) -> SampledNodes:
         """Nodes of one graph."""
-        return cls(network, [graph], np.zeros(len(nodes), dtype=np.int64), nodes, fanouts, rng)
+        return cls(network, [graph], np.zeros(len(nodes), dtype=np.int64), nodes, fanouts)
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     def select(self, index: np.ndarray) -> SampledNodes:
-        return SampledNodes(self.network, self.graphs, self.graph[index], self.nodes[index], self.fanouts, self.rng)
+        return SampledNodes(self.network, self.graphs, self.graph[index], self.nodes[index], self.fanouts)
 
-    def draw(self) -> Inputs:
+    def draw(self, rng: np.random.Generator) -> Inputs:
         """The nodes with neighbours at hop 1, and those with theirs at hop 2."""
         parts, order = [], []
         for number in np.unique(self.graph):
             own = np.flatnonzero(self.graph == number)
             graph = self.graphs[number]
-            outer, reached = sample_block(graph, self.nodes[own], self.fanouts[0], self.rng)
-            inner, read = sample_block(graph, reached, self.fanouts[1], self.rng)
+            outer, reached = sample_block(graph, self.nodes[own], self.fanouts[0], rng)
+            inner, read = sample_block(graph, reached, self.fanouts[1], rng)
             parts.append(self.network.read_blocks(graph.features[read], inner, outer))
             order.append(own)
         if len(parts) == 1:
@@ -88,5 +85,4 @@ def join(network: Backbone, parts: Sequence[Inputs]) -> Inputs:
         np.concatenate([part.graph + offset for part, offset in zip(sampled, offsets, strict=True)]),
         np.concatenate([part.nodes for part in sampled]),
         sampled[-1].fanouts,
-        sampled[-1].rng,
     )

@@ -16,7 +16,7 @@ from typing import Any
 from delome.datasets import digits, files, synthetic, twins
 from delome.datasets.published import PUBLISHED, Published
 from delome.datasets.reading import Progress, silent
-from delome.errors import DatasetError, unknown
+from delome.errors import DatasetError, shown, unknown
 from delome.graph import Graph
 from delome.parameters import Param, Parameter
 
@@ -95,11 +95,16 @@ def load_graph(name: str, *, data_root: str | Path | None = None, progress: Prog
     chosen = written | _checked_options(name, dataset, options)
     if dataset.published is not None:
         chosen |= {"data_root": data_root, "progress": progress}
-    return dataset.load(**chosen)
+    try:
+        return dataset.load(**chosen)
+    except MemoryError:
+        raise DatasetError(f"dataset '{name}' does not fit in memory: choose a smaller one") from None
 
 
 def parse_name(name: str) -> tuple[Dataset, dict[str, Any]]:
     """Catalogue entry and options written in a dataset name; refuses what the entry does not know."""
+    if not isinstance(name, str):
+        raise DatasetError(f"a dataset is named by text such as 'digits', not by {shown(name)}")
     source, _, rest = name.partition(":")
     if source not in DATASETS:
         raise DatasetError(unknown("dataset", source, DATASETS))
@@ -148,6 +153,5 @@ def _checked_options(name: str, dataset: Dataset, options: dict[str, Any]) -> di
             Param(""),
         )
         checked[option] = parameter.parse(value) if isinstance(value, str) else value
-        if checked[option] is value:
-            parameter.check(value)
+        parameter.check(checked[option])
     return checked

@@ -14,6 +14,9 @@ from delome.graph import Graph
 class GraphStatistics:
     """Sizes of a labelled graph; ``homophily`` is the share of edges between nodes of one class.
 
+    Nodes whose label is unknown are counted as nodes, but belong to no class, and their edges tell nothing about
+    homophily.
+
     >>> path = Graph([[0, 1, 2], [1, 2, 3]], [[1.0], [1.0], [0.0], [1.0]], [0, 0, 1, 1], undirected=True)
     >>> GraphStatistics.of(path).homophily
     0.6666666666666666
@@ -36,10 +39,12 @@ class GraphStatistics:
             raise GraphError("statistics need a graph with labels")
         adjacency, labels, features = graph.adjacency, graph.labels, graph.features
         targets = np.repeat(np.arange(graph.num_nodes), np.diff(adjacency.indptr))
-        same = int((labels[targets] == labels[adjacency.indices]).sum())
+        ends = labels[targets], labels[adjacency.indices]
+        known = (ends[0] >= 0) & (ends[1] >= 0)
+        same = int(((ends[0] == ends[1]) & known).sum())
         received = np.diff(adjacency.indptr)
         sent = np.bincount(adjacency.indices, minlength=graph.num_nodes)
-        present, counts = np.unique(labels, return_counts=True)
+        present, counts = np.unique(labels[labels >= 0], return_counts=True)
         used = int(np.count_nonzero(features) if isinstance(features, np.ndarray) else features.nnz)
         return cls(
             nodes=graph.num_nodes,
@@ -49,6 +54,6 @@ class GraphStatistics:
             sparse=not isinstance(features, np.ndarray),
             density=used / (graph.num_nodes * graph.num_features),
             isolated=int(((received == 0) & (sent == 0)).sum()),
-            homophily=same / graph.num_edges if graph.num_edges else float("nan"),
+            homophily=same / int(known.sum()) if known.any() else float("nan"),
             class_sizes=dict(zip(present.tolist(), counts.tolist(), strict=True)),
         )

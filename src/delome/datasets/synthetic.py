@@ -63,7 +63,8 @@ def _check(
         "homophily must be between 0 and 1": 0 <= homophily <= 1,
         "imbalance must be at least 1": imbalance >= 1,
         "noise must not be negative": noise >= 0,
-        "degree must be finite": degree < np.inf,
+        "noise must be at most 1e30": noise <= 1e30,
+        "nodes and edges must be fewer than 2^31 each": nodes < 2**31 and nodes * degree < 2**31,
         "seed must not be negative": seed >= 0,
     }
     for sentence, holds in limits.items():

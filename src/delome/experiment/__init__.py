@@ -2,6 +2,8 @@
 
 from delome.experiment.config import RunConfig
 from delome.experiment.folder import RunFolder
-from delome.experiment.runner import RunResult, SeedResult, run
+from delome.experiment.journal import Stop, Stopped
+from delome.experiment.results import RunResult, SeedResult, TaskResult
+from delome.experiment.runner import run
 
-__all__ = ["RunConfig", "RunFolder", "RunResult", "SeedResult", "run"]
+__all__ = ["RunConfig", "RunFolder", "RunResult", "SeedResult", "Stop", "Stopped", "TaskResult", "run"]

@@ -16,10 +16,13 @@ from delome.columns import Setting
 from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
 from delome.datasets.reading import Progress, silent
-from delome.errors import ParameterError
+from delome.errors import ParameterError, shown
 from delome.methods import Learner, method
-from delome.parameters import parameters_of, parse_assignments, values_of
+from delome.parameters import check_option, parameters_of, parse_assignments, values_of
 from delome.stream import TaskStream
+
+MOST_SEEDS = 100_000
+"""All seeds of a run are written out in its configuration."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,14 @@ class RunConfig:
         """Fills in defaults and refuses what cannot be run; the budget defaults to the dataset's usual one."""
         source, _ = parse_name(dataset)
         learner = method(method_name)
-        if seeds < 1:
-            raise ParameterError(f"seeds must be at least 1, not {seeds}")
-        if budget is not None and budget < 1:
-            raise ParameterError(f"budget must be at least 1 row per class, not {budget}")
+        check_option("seeds", seeds, least=1)
+        check_option("classes_per_task", classes_per_task, least=1)
+        check_option("split_seed", split_seed, least=0)
+        check_option("inter_task_edges", inter_task_edges)
+        if seeds > MOST_SEEDS:
+            raise ParameterError(f"seeds must be at most {MOST_SEEDS}, not {seeds}")
+        if budget is not None and isinstance(budget, int) and budget < 1:
+            raise ParameterError(f"budget must be at least 1 row per class, not {shown(budget)}")
         known = parameters_of(learner)
         given = {"backbone": backbone, "epochs": epochs, "budget": budget}
         assigned = parse_assignments(learner, assignments or [], f"method {method_name}")
@@ -70,6 +77,7 @@ class RunConfig:
         chosen |= assigned
         parameters = values_of(learner(**chosen))
         first = parameters.pop("seed")
+        check_option("the last seed", first + seeds - 1, least=0)
         return cls(
             dataset=dataset,
             method=method_name,

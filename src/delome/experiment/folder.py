@@ -1,78 +1,185 @@
-"""RunFolder: where a run leaves its results; every file is complete or absent."""
+"""RunFolder: all that a run leaves, and all that it needs to go on after it was interrupted.
+
+    config.json          resolved configuration and its hash, versions, fingerprint of the graph
+    events.jsonl         what happened and when, one JSON document a line
+    seed-S/result.json   accuracies, seconds and storage after every task so far; matrix.csv: the matrix alone
+    seed-S/model/        the learner after the last finished task, as `delome.load` reads it
+    seed-S/progress/     inside a task: how far it has come
+
+Every file is complete or absent, and checked when it is read back.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from delome.errors import RunFolderError
+from delome.durable import (
+    append_line,
+    is_there,
+    read_document,
+    remove_leftovers,
+    replacing,
+    sole_writer,
+    told,
+    write_document,
+    write_text,
+)
+from delome.errors import RunFolderError, StorageError
 from delome.experiment.config import RunConfig, versions
+
+CONFIG, EVENTS = "config.json", "events.jsonl"
+CONFIG_KIND = "configuration of a run"
 
 
 class RunFolder:
-    """``config.json``, and for each seed ``seed-S/matrix.csv`` and ``seed-S/result.json``, and figures."""
+    """Where one run is written by one process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.continues = False
+        self.notes: list[str] = []
+        self._claim = ExitStack()
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig) -> RunFolder:
-        """Creates the folder, or takes it up again if it holds the same configuration."""
+    def open(cls, path: Path, config: RunConfig, fingerprint: str = "", *, fresh: bool = False) -> Self:
+        """Creates the folder, or takes up again the one of the same configuration; nobody else can until it is closed.
+
+        ``fresh`` moves a folder that is there out of the way, as a backup.
+        """
         folder = cls(path)
-        existing = path / "config.json"
+        with told(path):
+            if path.exists() and not path.is_dir():
+                raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
+            if fresh:
+                folder._set_aside()
+            is_new = not path.exists()
+            path.mkdir(parents=True, exist_ok=True)
+            folder._claim.enter_context(sole_writer(path))
         try:
-            is_file, is_taken = path.exists() and not path.is_dir(), existing.exists()
-        except OSError as error:
-            raise RunFolderError(f"cannot write '{path}': {error.strerror}") from None
-        if is_file:
-            raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
-        if is_taken:
-            try:
-                found = dict(json.loads(existing.read_text())["run"].items())
-            except (ValueError, KeyError, TypeError, AttributeError, OSError):
-                raise RunFolderError(f"'{existing}' is not a configuration of a run: choose another folder") from None
-            wanted = config.as_dict()
-            different = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
-            if different:
-                raise RunFolderError(
-                    f"'{path}' holds another run (different: {', '.join(different)}): choose another folder"
-                )
-        folder.write_json("config.json", {"run": config.as_dict(), "versions": versions()})
+            folder._take_up(config, fingerprint)
+        except BaseException:
+            if is_new:
+                folder.discard_if_empty()
+            folder.close()
+            raise
         return folder
 
+    def _take_up(self, config: RunConfig, fingerprint: str) -> None:
+        remove_leftovers(self.path)
+        if not is_there(self.path / CONFIG):
+            if self._has_results():
+                raise RunFolderError(
+                    f"'{self.path}' holds results, but not the {CONFIG} that says of what: "
+                    "choose another folder with --out, or start over with --fresh"
+                )
+            self.write_document(
+                CONFIG,
+                CONFIG_KIND,
+                {"run": config.as_dict(), "hash": config.digest, "versions": versions(), "graph": fingerprint},
+            )
+            self.event("started", versions=versions())
+            return
+        try:
+            found = read_document(self.path / CONFIG, CONFIG_KIND)
+            run, graph, before = dict(found["run"]), found["graph"], dict(found["versions"])
+            run["parameters"] = dict(run["parameters"])
+        except StorageError as error:
+            raise RunFolderError(f"{error}: choose another folder, or start over with --fresh") from None
+        except (KeyError, TypeError, ValueError):
+            raise RunFolderError(f"'{self.path / CONFIG}' is damaged: start over with --fresh") from None
+        if different := _differences(run, config.as_dict()):
+            raise RunFolderError(
+                f"'{self.path}' holds another run (different: {', '.join(different)}): "
+                "choose another folder with --out, or start over with --fresh"
+            )
+        if graph != fingerprint:
+            raise RunFolderError(
+                f"the graph is not the one that the run in '{self.path}' began with: "
+                "choose another folder with --out, or start over with --fresh"
+            )
+        self.continues = True
+        if changed := [f"{name} {before[name]}" for name, now in versions().items() if before.get(name, now) != now]:
+            self.notes.append(f"this run began with {', '.join(changed)}: the last bits of its results may differ")
+        self.event("continued", versions=versions())
+
+    def _set_aside(self) -> None:
+        if not is_there(self.path / CONFIG) and not self._has_results():
+            return
+        number = 1
+        while (backup := self.path.with_name(f"{self.path.name}.backup-{number}")).exists():
+            number += 1
+        with sole_writer(self.path):
+            self.path.rename(backup)
+            (backup / ".lock").unlink()
+        self.notes.append(f"the run that was there is kept in '{backup}'")
+
+    def close(self) -> None:
+        """Lets others write here."""
+        self._claim.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def discard_if_empty(self) -> None:
-        """Removes a folder that holds nothing but the configuration: the run failed before its first result."""
-        if [path.name for path in self.path.iterdir()] == ["config.json"]:
-            (self.path / "config.json").unlink()
+        """Removes a folder without any result: the run failed before it had reached anything."""
+        if self.continues or self._has_results():
+            return
+        with suppress(OSError):  # why it failed is told already
+            for file in (self.path / CONFIG, self.path / EVENTS):
+                file.unlink(missing_ok=True)
+            for seed in self.path.glob("seed-*"):
+                seed.rmdir()
+        self.close()
+        with suppress(OSError):  # not empty
             self.path.rmdir()
 
-    def write_json(self, name: str, content: Any) -> None:
-        self.write_text(name, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    def _has_results(self) -> bool:
+        return any(self.path.glob("seed-*/*"))
+
+    def event(self, name: str, **details: Any) -> None:
+        """Adds a line to the log."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with told(self.path / EVENTS):
+            append_line(self.path / EVENTS, {"time": now, "event": name, "process": os.getpid(), **details})
+
+    def write_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
+        with told(self.path / name):
+            write_document(self.path / name, kind, content)
 
     def write_text(self, name: str, text: str) -> None:
-        self.write(name, lambda temporary: temporary.write_text(text))
+        with told(self.path / name):
+            write_text(self.path / name, text)
 
     def write(self, name: str, fill: Callable[[Path], object]) -> Path:
-        """Writes a file by filling a temporary one and renaming it."""
-        target = self.path / name
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name_of_temporary = tempfile.mkstemp(dir=target.parent, prefix=".writing-", suffix=target.suffix)
-            temporary = Path(name_of_temporary)
-            try:
-                fill(temporary)
-                os.fsync(handle)
-                temporary.chmod(0o644)
-                temporary.replace(target)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            finally:
-                os.close(handle)
-        except OSError as error:
-            raise RunFolderError(f"cannot write '{target}': {error.strerror or error}") from None
-        return target
+        """Writes a file by filling a temporary one."""
+        with told(self.path / name), replacing(self.path / name) as temporary:
+            fill(temporary)
+        return self.path / name
+
+
+def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Names of the settings in which two configurations differ, with both values.
+
+    >>> _differences({"seeds": [0], "parameters": {"tau": 1}}, {"seeds": [0], "parameters": {"tau": 2}})
+    ['tau 1 there, 2 here']
+    """
+    flat = [{**each, **each["parameters"], "parameters": None} for each in (found, wanted)]
+    return [
+        f"{key} {_brief(flat[0].get(key))} there, {_brief(flat[1].get(key))} here"
+        for key in sorted({*flat[0], *flat[1]})
+        if flat[0].get(key) != flat[1].get(key)
+    ]
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

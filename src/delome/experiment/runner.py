@@ -1,111 +1,27 @@
-"""Runs a configuration: every seed through the stream, evaluated after every task."""
+"""Runs a configuration: every seed through the stream, evaluated after every task, from where it was interrupted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from statistics import mean, stdev
-from typing import Any
 
-from delome.experiment.config import RunConfig, versions
+from delome.durable import is_there, read_document, remove_leftovers
+from delome.errors import RunFolderError, StorageError
+from delome.experiment.config import RunConfig
 from delome.experiment.folder import RunFolder
+from delome.experiment.journal import Stop, TaskJournal
+from delome.experiment.results import RunResult, SeedResult, TaskResult
+from delome.methods import Learner
 from delome.metrics import AccuracyMatrix
-from delome.state import Storage
+from delome.parameters import values_of
+from delome.saved import KIND as LEARNER_KIND
+from delome.saved import restore, write
+from delome.store import MANIFEST, load_state, remove_state
 from delome.stream import TaskStream
 from delome.tracking import Tracker
 
-
-@dataclass
-class SeedResult:
-    """What one pass through the stream gave."""
-
-    seed: int
-    matrix: AccuracyMatrix = field(default_factory=AccuracyMatrix)
-    micro: AccuracyMatrix = field(default_factory=AccuracyMatrix)
-    seconds: dict[str, float] = field(default_factory=dict)
-    storage: Storage = field(default_factory=Storage)
-    reports: list[dict[str, Any]] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "aa": self.matrix.aa,
-            "af": self.matrix.af,
-            "micro_aa": self.micro.aa,
-            "micro_af": self.micro.af,
-            "curve": self.matrix.curve,
-            "matrix": self.matrix.rows,
-            "micro_matrix": self.micro.rows,
-            "seconds": self.seconds,
-            "memory": asdict(self.storage),
-            "reports": self.reports,
-        }
-
-
-@dataclass
-class RunResult:
-    """All seeds of a run."""
-
-    config: RunConfig
-    seeds: list[SeedResult]
-    dropped: dict[int, str]
-
-    @property
-    def aa(self) -> tuple[float, float]:
-        """Mean and standard deviation over seeds."""
-        return _spread([seed.matrix.aa for seed in self.seeds])
-
-    @property
-    def af(self) -> tuple[float, float] | None:
-        """Mean and standard deviation over seeds; none for a stream of one task."""
-        forgetting = [seed.matrix.af for seed in self.seeds if seed.matrix.af is not None]
-        return _spread(forgetting) if forgetting else None
-
-    @property
-    def curve(self) -> list[float]:
-        return [mean(values) for values in zip(*(seed.matrix.curve for seed in self.seeds), strict=True)]
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds of each phase, all seeds together."""
-        phases = {phase for seed in self.seeds for phase in seed.seconds}
-        return {phase: sum(seed.seconds.get(phase, 0.0) for seed in self.seeds) for phase in sorted(phases)}
-
-    @property
-    def reports(self) -> dict[str, float]:
-        """Means over classes, tasks and seeds of what the learner reported, e.g. the relative loss of its memory."""
-        found: dict[str, list[float]] = {}
-        for seed in self.seeds:
-            for report in seed.reports:
-                for name, values in report.items():
-                    found.setdefault(name, []).extend(values)
-        return {name: mean(values) for name, values in found.items()}
-
-    def as_dict(self) -> dict[str, Any]:
-        """The one JSON document of a run."""
-        parameters = self.config.parameters
-        af = self.af
-        return {
-            "dataset": self.config.dataset,
-            "method": self.config.method,
-            "setting": parameters["setting"],
-            "backbone": parameters.get("backbone"),
-            "budget": parameters.get("budget"),
-            "seeds": self.config.seeds,
-            "aa": self.aa[0],
-            "aa_std": self.aa[1],
-            "af": None if af is None else af[0],
-            "af_std": None if af is None else af[1],
-            "micro_aa": mean(seed.micro.aa for seed in self.seeds),
-            "matrices": [seed.matrix.rows for seed in self.seeds],
-            "curve": self.curve,
-            "seconds": self.seconds,
-            "memory": asdict(self.seeds[-1].storage),
-            "reports": self.reports,
-            "protocol": self.config.protocol | {"dropped_classes": {str(k): why for k, why in self.dropped.items()}},
-            "parameters": parameters,
-            "versions": versions(),
-        }
+RESULT, RESULT_KIND = "result.json", "result of a run"
+CHECKPOINT_EVERY = 60.0
+"""Seconds between checkpoints inside a task."""
 
 
 def run(
@@ -113,32 +29,122 @@ def run(
     stream: TaskStream,
     folder: RunFolder | None = None,
     make_tracker: Callable[[SeedResult, int, int], Tracker] = lambda *_: Tracker(),
+    *,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    stop: Stop | None = None,
 ) -> RunResult:
-    """Runs every seed; results go to ``folder`` as they come. ``make_tracker`` gets seed, task and number of tasks."""
+    """Runs every seed, in ``folder`` from where it had been interrupted. ``make_tracker`` gets seed, task and number of
+    tasks; ``stop`` can end the run early with `Stopped`."""
     results = []
+    stop = Stop() if stop is None else stop
     for seed in config.seeds:
-        result = SeedResult(seed)
-        learner = config.learner(seed)
-        for task in stream:
+        place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
+        learner, result = config.learner(seed), SeedResult(seed)
+        if place is not None:
+            result = place.take_up(learner)
+        remaining = list(stream)[len(result.tasks) :]
+        for task in remaining:
             tracker = make_tracker(result, task.index, len(stream))
+            if place is not None:
+                tracker.journal = place.journal(task.index)
             learner.observe(task, tracker)
             with tracker.phase("evaluate"):
                 scores = learner.score(stream.seen(task))
-            result.matrix.append([score.balanced for score in scores])
-            result.micro.append([score.micro for score in scores])
-            for phase, seconds in tracker.seconds.items():
-                result.seconds[phase] = result.seconds.get(phase, 0.0) + seconds
-            result.reports.append(learner.report())
-        result.storage = learner.storage()
+            balanced, micro = [score.balanced for score in scores], [score.micro for score in scores]
+            result.tasks.append(TaskResult(balanced, micro, tracker.seconds, learner.storage(), learner.report()))
+            if place is not None:
+                with tracker.phase("checkpoint"):
+                    place.finish_task(learner, result, last=task.index == len(stream) - 1)
+        if place is not None and not remaining:
+            place.finish(learner, result)
         results.append(result)
-        if folder is not None:
-            folder.write_json(f"seed-{seed}/result.json", result.as_dict())
-            folder.write_text(f"seed-{seed}/matrix.csv", _csv(result.matrix))
+    if folder is not None:
+        folder.event("finished")
     return RunResult(config, results, stream.dropped)
 
 
-def _spread(values: list[float]) -> tuple[float, float]:
-    return mean(values), stdev(values) if len(values) > 1 else 0.0
+class SeedFolder:
+    """The part of a run folder that belongs to one seed."""
+
+    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop) -> None:
+        self.folder, self.seed, self.every, self.stop = folder, seed, every, stop
+        self.name = f"seed-{seed}"
+        self.path = folder.path / self.name
+        self.finished = False
+
+    def take_up(self, learner: Learner) -> SeedResult:
+        """Results of the tasks that need not be learned again; the learner becomes the one that has learned them."""
+        result, file = SeedResult(self.seed), self.path / RESULT
+        remove_leftovers(self.path)
+        if is_there(file):
+            try:
+                found = read_document(file, RESULT_KIND)
+                result.tasks = [TaskResult.from_dict(task) for task in found["tasks"]]
+                self.finished = found["finished"]
+                if found["seed"] != self.seed:
+                    raise StorageError(f"'{file}' is the result of another seed")
+            except StorageError as error:
+                raise RunFolderError(f"{error}: start over with --fresh") from None
+            except (KeyError, TypeError):
+                raise RunFolderError(f"'{file}' is damaged: start over with --fresh") from None
+        if not self.finished:
+            known = self._load(learner)
+            if known > len(result.tasks):
+                raise RunFolderError(
+                    f"'{self.path}' is damaged: its model knows {known} tasks, but results are there of "
+                    f"{len(result.tasks)}: start over with --fresh"
+                )
+            # what was measured without its model being saved has to be done again
+            del result.tasks[known:]
+        return result
+
+    def _load(self, learner: Learner) -> int:
+        """Makes the learner the one that was saved, if there is one, and gives the number of tasks it knows."""
+        model = self.path / "model"
+        if not is_there(model / MANIFEST):
+            return 0
+        try:
+            about, state = load_state(model, LEARNER_KIND)
+            if about.get("parameters") != values_of(learner):
+                raise StorageError(f"'{model}' was not saved by this run")
+            restore(learner, state, model)
+        except StorageError as error:
+            raise RunFolderError(f"{error}: start over with --fresh") from None
+        return len(learner.columns.tasks)
+
+    def journal(self, task: int) -> TaskJournal:
+        """Where the learner leaves what it reaches inside a task."""
+
+        def written(phase: str, done: int) -> None:
+            self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
+
+        return TaskJournal(self.path / "progress", task, self.every, self.stop, written)
+
+    def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
+        """Writes what was measured and then what was learned, so that nothing is learned without its result."""
+        self.folder.write_text(f"{self.name}/matrix.csv", _csv(result.matrix))
+        self._write_result(result, finished=False)
+        self._settle(learner)
+        accuracies = result.tasks[-1].accuracies
+        self.folder.event("task", seed=self.seed, task=len(result.tasks) - 1, accuracies=accuracies)
+        if last:
+            self._write_result(result, finished=True)
+        else:
+            self.stop.check()
+
+    def finish(self, learner: Learner, result: SeedResult) -> None:
+        """Does what a life that ended after its last task could not do any more."""
+        if not self.finished:
+            self._settle(learner)
+            self._write_result(result, finished=True)
+
+    def _settle(self, learner: Learner) -> None:
+        """Writes what was learned, after which the steps that led there are not needed."""
+        write(learner, self.path / "model")
+        remove_state(self.path / "progress")
+
+    def _write_result(self, result: SeedResult, finished: bool) -> None:
+        self.folder.write_document(f"{self.name}/{RESULT}", RESULT_KIND, {**result.as_dict(), "finished": finished})
 
 
 def _csv(matrix: AccuracyMatrix) -> str:

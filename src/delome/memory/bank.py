@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from delome.backbones import Backbone
 from delome.columns import LabelColumns
+from delome.errors import StateError
 from delome.graph import Graph
 from delome.sparse import Features
 from delome.state import State, Storage
@@ -83,9 +84,7 @@ class MemoryBank:
         """Adds the memories to a state."""
         state.values["memory"] = [
             {
-                "task": memory.task,
                 "nodes": memory.graph.num_nodes,
-                "features": memory.graph.num_features,
                 "report": memory.report,
             }
             for memory in self.memories
@@ -106,28 +105,36 @@ class MemoryBank:
         return {f"memory.{k}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     @classmethod
-    def load(cls, state: State) -> MemoryBank:
-        """The bank that was saved."""
-        bank = cls()
-        for k, values in enumerate(state.values["memory"]):
-            prefix = f"memory.{k}."
-            arrays = {
-                name.removeprefix(prefix): tensor.numpy()
-                for name, tensor in state.tensors.items()
-                if name.startswith(prefix)
-            }
-            shape = (values["nodes"], values["features"])
-            if "features" in arrays:
-                features: Features = arrays["features"]
-            else:
-                features = sp.csr_array(
-                    tuple(arrays[f"features.{part}"] for part in ("data", "indices", "indptr")), shape=shape
-                )
-            graph = Graph.edgeless(features)
-            if "edges.indices" in arrays:
-                ones = np.ones(len(arrays["edges.indices"]), dtype=bool)
-                square = (values["nodes"], values["nodes"])
-                edges = sp.csr_array((ones, arrays["edges.indices"], arrays["edges.indptr"]), shape=square)
-                graph = Graph._trusted(edges, features, None)
-            bank.append(Memory(values["task"], graph, arrays["rows"], arrays["labels"], values["report"]))
-        return bank
+    def load(cls, state: State, tasks: int, columns: int, width: int) -> MemoryBank:
+        """The bank that was saved; refused unless it holds a memory of each task, with known columns as labels and
+        features of this width."""
+        saved = state.value("memory")
+        if len(saved) != tasks:
+            raise StateError(f"the state does not fit the learner: {tasks} tasks are known, {len(saved)} memories kept")
+        return cls([_load_memory(state, k, saved[k], columns, width) for k in range(tasks)])
+
+
+def _load_memory(state: State, task: int, saved: dict[str, Any], columns: int, width: int) -> Memory:
+    prefix, nodes = f"memory.{task}.", saved["nodes"]
+
+    def csr(part: str, data: np.ndarray, shape: tuple[int, int]) -> sp.csr_array:
+        indices, indptr = (state.tensors[f"{prefix}{part}.{each}"].numpy() for each in ("indices", "indptr"))
+        matrix = sp.csr_array((data, indices, indptr), shape=shape)
+        matrix.check_format(full_check=True)
+        return matrix
+
+    if f"{prefix}features" in state.tensors:
+        features: Features = state.tensor(f"{prefix}features", (nodes, width)).numpy()
+    else:
+        values = state.tensor(f"{prefix}features.data", state.tensors[f"{prefix}features.indices"].shape).numpy()
+        features = csr("features", values, (nodes, width))
+    graph = Graph.edgeless(features)
+    if f"{prefix}edges.indices" in state.tensors:
+        ones = np.ones(len(state.tensors[f"{prefix}edges.indices"]), dtype=bool)
+        graph = Graph._trusted(csr("edges", ones, (nodes, nodes)), features, None)
+    count = (len(state.tensors[f"{prefix}rows"]),)
+    rows, labels = (state.tensor(f"{prefix}{name}", count, torch.int64).numpy() for name in ("rows", "labels"))
+    for numbers, end in ((rows, nodes), (labels, columns)):
+        if count[0] == 0 or numbers.min() < 0 or numbers.max() >= end:
+            raise StateError(f"the state does not fit the learner: the memory of task {task} names what is not there")
+    return Memory(task, graph, rows, labels, saved["report"])

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
+from delome.memory.descent import adam_steps
 from delome.memory.initial import ClassRows
 from delome.memory.kernel import CPU
 from delome.randomness import uniform
@@ -51,13 +52,10 @@ class DistributionMatching:
         bound = (6 / (task.width + self.width)) ** 0.5  # Glorot's, of all columns
         real, real_sizes = torch.cat(task.real).to(self.device), [len(part) for part in task.real]
         rows, sizes = torch.cat(task.start).to(self.device).requires_grad_(), [len(part) for part in task.start]
-        optimizer = torch.optim.Adam([rows], lr=self.lr, fused=True)
-        with tracker.phase("memory", self.encoders) as step:
-            for _ in range(self.encoders):
-                encoder = uniform(rng, (len(task.columns), self.width), bound).to(self.device)
-                wanted = mean_embeddings(real, encoder, real_sizes)
-                optimizer.zero_grad()
-                distribution_distance(wanted, mean_embeddings(rows, encoder, sizes)).backward()
-                optimizer.step()
-                step()
+        for optimizer in adam_steps(rows, self.lr, self.encoders, rng, tracker):
+            encoder = uniform(rng, (len(task.columns), self.width), bound).to(self.device)
+            wanted = mean_embeddings(real, encoder, real_sizes)
+            optimizer.zero_grad()
+            distribution_distance(wanted, mean_embeddings(rows, encoder, sizes)).backward()
+            optimizer.step()
         return task.remember(observation, list(rows.detach().split(sizes)))

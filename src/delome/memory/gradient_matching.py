@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
+from delome.memory.descent import adam_steps
 from delome.memory.initial import ClassRows, Initial
 from delome.memory.kernel import CPU, Kernel
 from delome.memory.kernel_matching import relative_loss
@@ -100,8 +101,7 @@ class GradientMatching:
             second = uniform(rng, (self.hidden, len(competing)), self.hidden**-0.5)
             return first.to(self.device), second.to(self.device)
 
-        with tracker.phase("memory", self.networks) as step:
-            learned = self.match(rows.real, rows.start, targets, draw_network, rng, step)
+        learned = self.match(rows.real, rows.start, targets, draw_network, rng, tracker)
         kernel = Kernel.ntk(rows.width, self.hidden)
         losses = [relative_loss(kernel, a.numpy(), b.numpy(), rng) for a, b in zip(rows.real, learned, strict=True)]
         return rows.remember(observation, learned, {"relative_loss": losses})
@@ -113,15 +113,14 @@ class GradientMatching:
         targets: Tensor,
         draw_network: Callable[[], tuple[Tensor, Tensor]],
         rng: np.random.Generator,
-        step: Callable[[], None],
+        tracker: Tracker,
     ) -> list[Tensor]:
         """Learned rows of each class, starting from ``start``."""
         memory = Stacked.of(start, self.device)
         memory.rows.requires_grad_()
         sizes = torch.tensor(memory.sizes, device=self.device)
         everything = Stacked.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
-        optimizer = torch.optim.Adam([memory.rows], lr=self.lr, fused=True)
-        for _ in range(self.networks):
+        for optimizer in adam_steps(memory.rows, self.lr, self.networks, rng, tracker):
             first, second = draw_network()
             with torch.no_grad():
                 shown = everything or Stacked.of([_sample(part, rng) for part in real], self.device)
@@ -131,7 +130,6 @@ class GradientMatching:
             optimizer.zero_grad()
             distance.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
             optimizer.step()
-            step()
         return list(memory.rows.detach().cpu().split(memory.sizes))
 
 

@@ -1,6 +1,6 @@
 """Every method by name."""
 
-from delome.errors import ParameterError, unknown
+from delome.errors import ParameterError, shown, unknown
 from delome.methods.analytic import Analytic
 from delome.methods.cat import CaT
 from delome.methods.delome import DeLoMe
@@ -42,8 +42,8 @@ METHODS: dict[str, type[Learner]] = {
 
 def method(name: str) -> type[Learner]:
     """Class of a method by its registered name."""
-    if name not in METHODS:
-        raise ParameterError(unknown("method", name, METHODS))
+    if not isinstance(name, str) or name not in METHODS:
+        raise ParameterError(unknown("method", name if isinstance(name, str) else shown(name), METHODS))
     return METHODS[name]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -27,19 +28,28 @@ HOPS = 2
 
 
 class RidgeStatistics:
-    """What a ridge regression needs of all classes seen: scatter within classes, class means, number of rows.
+    """What a ridge regression needs of all classes seen: scatter within classes, class means, rows of each class.
 
     With Φ_c the feature rows of class c: ``means[:, c] = mean Φ_c`` and ``scatter = Σ_c cov Φ_c``. Every class counts
-    the same, whatever its size, and the result does not depend on the order or portions in which classes come.
+    the same, whatever its size, and the result does not depend on the order in which classes come.
+
+    When m more rows come of a class that has n, its mean is updated exactly. Its covariance alone is not kept; the mean
+    one of the C classes known, ``scatter / C``, takes its place (exact while there is one class). With δ the difference
+    of the means of new and old rows: ``scatter += m/(n + m) (cov_new - scatter / C) + n m/(n + m)² δ δᵀ``.
     """
 
     def __init__(self, features: int, dtype: torch.dtype, device: torch.device) -> None:
         self.scatter = torch.zeros(features, features, dtype=dtype, device=device)
         self.means = torch.zeros(features, 0, dtype=dtype, device=device)
-        self.rows = 0
+        self.counts: list[int] = []
 
-    def add_class(self, chunks: Iterator[Tensor]) -> None:
-        """Takes in the feature rows of one more class."""
+    @property
+    def rows(self) -> int:
+        """Rows of all classes."""
+        return sum(self.counts)
+
+    def add(self, column: int, chunks: Iterator[Tensor]) -> None:
+        """Takes in feature rows of a class: the next one, or more rows of a known one."""
         count = 0
         total = self.scatter.new_zeros(len(self.scatter))
         second = torch.zeros_like(self.scatter)
@@ -48,9 +58,18 @@ class RidgeStatistics:
             total += chunk.sum(dim=0)
             second.addmm_(chunk.T, chunk)
         mean = total / count
-        self.scatter += second.div_(count).addr_(mean, mean, alpha=-1)
-        self.means = torch.cat([self.means, mean[:, None]], dim=1)
-        self.rows += count
+        covariance = second.div_(count).addr_(mean, mean, alpha=-1)
+        if column == len(self.counts):
+            self.scatter += covariance
+            self.means = torch.cat([self.means, mean[:, None]], dim=1)
+            self.counts.append(count)
+            return
+        before, step = self.counts[column], mean - self.means[:, column]
+        share = count / (before + count)
+        self.scatter.add_(covariance.sub_(self.scatter, alpha=1 / len(self.counts)), alpha=share)
+        self.scatter.addr_(step, step, alpha=share * (1 - share))
+        self.means[:, column] += share * step
+        self.counts[column] += count
 
     def round_to_half(self) -> None:
         """Rounds to half precision, the form that is saved, so that a saved learner is the same learner.
@@ -120,21 +139,21 @@ class Analytic(Learner):
                 self.size = self.features or automatic_features(observation.num_classes)
             check_width(observation.graph, self.width)
         with tracker.phase("train", len(observation.classes) + 1) as step:
-            statistics = self.statistics
-            if statistics is None or self.per_task:
+            if self.statistics is None or self.per_task:
                 statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
-            for column in observation.classes:
+            else:
+                # a copy, so that a class is not taken in twice if this is interrupted and called again
+                statistics = copy.deepcopy(self.statistics)
+            for position, column in enumerate(observation.classes):
                 nodes = observation.train[observation.labels == column]
-                statistics.add_class(self._random_features(propagated, nodes))
+                statistics.add(position if self.per_task else column, self._random_features(propagated, nodes))
                 step()
             if self.per_task:
                 # its own weights are all that a finished task needs
                 self.task_weights.append(statistics.solve(self.ridge).half())
-                self.weights = torch.cat(self.task_weights, dim=1).to(self.dtype)
             else:
-                self.statistics = statistics
                 statistics.round_to_half()
-                self.weights = statistics.solve(self.ridge)
+                self.statistics, self.weights = statistics, statistics.solve(self.ridge)
             step()
 
     def _random_features(self, propagated: Features, nodes: np.ndarray) -> Iterator[Tensor]:
@@ -165,14 +184,21 @@ class Analytic(Learner):
 
     def _scores(self, inputs: Features, task: int) -> Tensor:
         nodes = np.arange(inputs.shape[0])
-        return torch.cat([chunk @ self.weights for chunk in self._random_features(inputs, nodes)])
+        weights = self._weights_of(task) if self.per_task else self.weights
+        return torch.cat([chunk @ weights for chunk in self._random_features(inputs, nodes)])
+
+    def _weights_of(self, task: int) -> Tensor:
+        """Weights of a task's own regression in the columns of its classes, which other tasks may have too."""
+        weights = torch.zeros(self.size, self.columns.seen, dtype=self.dtype, device=self.torch_device)
+        weights[:, list(self.columns.tasks[task])] = self.task_weights[task].to(self.torch_device, self.dtype)
+        return weights
 
     def state(self) -> State:
         state = super().state()
         state.values |= {"width": self.width, "random_features": self.size}
         state.tensors |= {f"weights.{task}": weights.clone() for task, weights in enumerate(self.task_weights)}
         if self.statistics is not None:
-            state.values["rows"] = self.statistics.rows
+            state.values["counts"] = list(self.statistics.counts)
             state.tensors["means"] = self.statistics.means.half()
             state.tensors["scatter"] = self.statistics.scatter[_lower(self.size)].half()
         return state
@@ -183,12 +209,15 @@ class Analytic(Learner):
         if self.size and self.features not in (None, self.size):
             raise StateError(f"the state has {self.size} random features, the learner {self.features}")
         if self.per_task and self.columns.tasks:
-            self.task_weights = [state.tensors[f"weights.{task}"] for task in range(len(self.columns.tasks))]
-            self.weights = torch.cat(self.task_weights, dim=1).to(self.torch_device, self.dtype)
+            self.task_weights = [
+                state.tensor(f"weights.{task}", (self.size, len(classes)))
+                for task, classes in enumerate(self.columns.tasks)
+            ]
         if "scatter" in state.tensors:
             self.statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
-            self.statistics.rows = state.values["rows"]
-            self.statistics.means = state.tensors["means"].to(self.torch_device, self.dtype)
+            self.statistics.counts = list(state.value("counts"))
+            means = state.tensor("means", (self.size, len(self.statistics.counts)))
+            self.statistics.means = means.to(self.torch_device, self.dtype)
             scatter = self.statistics.scatter
             scatter[_lower(self.size)] = state.tensors["scatter"].to(self.torch_device, self.dtype)
             scatter += scatter.tril(-1).T

@@ -78,21 +78,17 @@ class GEM(GradientLearner):
         with tracker.phase("prepare"):
             past = [self.examples(task) for task in observation.past()]
             self._old = [task.select(stored) for task, stored in zip(past, self.positions, strict=True)]
-        self._gradients: Tensor | None = None
-        size = self.batch_size or len(examples)
-        self._steps, self._steps_in_epoch = 0, -(-len(examples) // size)
+        self._gradients: tuple[int, Tensor] | None = None
         return examples
 
     def adjust(self) -> None:
         if not self._old:
             return
         parameters = list(self.network.parameters())
-        if self._steps % self._steps_in_epoch == 0:
-            self._gradients = torch.stack([self._old_gradient(k) for k in range(len(self._old))])
-        self._steps += 1
-        assert self._gradients is not None
+        if self._gradients is None or self._gradients[0] != self.epoch:
+            self._gradients = self.epoch, torch.stack([self._old_gradient(k) for k in range(len(self._old))])
         flat = torch.cat([_grad(parameter).flatten() for parameter in parameters])
-        projected = project(flat, self._gradients, self.margin)
+        projected = project(flat, self._gradients[1], self.margin)
         if projected is flat:
             return
         for parameter, part in zip(parameters, projected.split([p.numel() for p in parameters]), strict=True):
@@ -100,7 +96,8 @@ class GEM(GradientLearner):
 
     def _old_gradient(self, task: int) -> Tensor:
         """Flat gradient of the class-balanced loss on the stored nodes of an old task."""
-        stored = self._old[task].read()
+        rng = generator(self.seed, "fanout of old tasks", len(self._old), self.epoch, task)
+        stored = self._old[task].read(rng)
         columns = LabelColumns(self.setting, self.columns.tasks[: task + 1])
         logits = columns.restrict(self.network(stored.inputs), stored.tasks)
         loss = Balanced()(logits, stored.labels, torch.zeros_like(stored.tasks), self.counts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from delome.backbones import BACKBONES, Backbone, Inputs
 from delome.backbones.sampling import Fanouts, SampledNodes
@@ -88,18 +89,26 @@ class GradientLearner(Learner):
             if self.model is None:
                 self.reset(observation.graph.num_features, observation.num_classes)
             check_width(observation.graph, self.network.first.shape[0])
+            if observation.num_classes > self.network.second.shape[1]:
+                self.grow(observation.num_classes)
             current = self.examples(observation)
             self.counts = torch.bincount(current.labels, minlength=self.columns.seen)
         examples = self.begin(observation, current, tracker)
-        schedule = Schedule(self.epochs, self.batch_size, self.seed, observation.index)
+        schedule = Schedule(self.batch_size, self.seed, observation.index)
         assert self.optimizer is not None
-        with tracker.phase("train", self.epochs) as step:
-            self.network.noise = torch_generator(self.torch_device, self.seed, "dropout", observation.index)
-            try:
-                train(examples, schedule, self.optimizer, self.objective, self.adjust, step)
-            finally:
-                self.network.noise = None
+        epochs = self._epochs(observation.index, tracker)
+        try:
+            train(examples, schedule, epochs, self.optimizer, self.objective, self.adjust)
+        finally:
+            self.network.noise = None
         self.end(observation, tracker)
+
+    def _epochs(self, task: int, tracker: Tracker) -> Iterator[int]:
+        """Numbers of the epochs of a task, each with its own dropout."""
+        for epoch in tracker.steps("train", self.epochs, self._trained, self._load_trained):
+            self.epoch = epoch
+            self.network.noise = torch_generator(self.torch_device, self.seed, "dropout", task, epoch)
+            yield epoch
 
     def reset(self, features: int, classes: int, draw: int = 0) -> None:
         """Fresh network and optimiser; ``draw`` numbers the initialisation."""
@@ -109,14 +118,27 @@ class GradientLearner(Learner):
             self.model.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True
         )
 
+    def grow(self, classes: int) -> None:
+        """Gives the network more columns; Adam keeps its moments of the old ones, those of new ones start at zero."""
+        assert self.optimizer is not None
+        old = list(self.network.parameters())
+        self.network.grow(classes, generator(self.seed, "new columns", self.network.second.shape[1]))
+        new = list(self.network.parameters())
+        for before, after in zip(old, new, strict=True):
+            if after is before or not (moments := self.optimizer.state.pop(before, {})):
+                continue
+            self.optimizer.state[after] = {
+                name: padded(value, after) if value.dim() else value for name, value in moments.items()
+            }
+        self.optimizer.param_groups[0]["params"] = new
+
     def examples(self, observation: Observation) -> Examples:
         """Training rows of an observation, as the backbone reads them."""
         graph, train = observation.graph, observation.train
         if self.fanouts is None:
             inputs: Inputs = self.network.prepare(graph).select(train)
         else:
-            rng = generator(self.seed, "fanout", observation.index)
-            inputs = SampledNodes.of(self.network, graph, train, self.fanouts, rng)
+            inputs = SampledNodes.of(self.network, graph, train, self.fanouts)
         labels = torch.from_numpy(observation.labels).to(self.torch_device)
         return Examples(inputs, labels, torch.full_like(labels, observation.index))
 
@@ -134,13 +156,31 @@ class GradientLearner(Learner):
 
     def state(self) -> State:
         state = super().state()
-        if self.model is None or self.optimizer is None:
-            return state
-        for name, parameter in self.model.named_parameters():
+        if self.model is not None:
+            state.tensors |= self._trained().tensors
+        return state
+
+    def _trained(self) -> State:
+        """Network and optimiser."""
+        state = State()
+        assert self.optimizer is not None
+        for name, parameter in self.network.named_parameters():
             state.tensors[f"model.{name}"] = parameter.detach().clone()
             for moment, value in self.optimizer.state[parameter].items():
                 state.tensors[f"adam.{name}.{moment}"] = value.detach().clone()
         return state
+
+    @torch.no_grad()
+    def _load_trained(self, state: State) -> None:
+        """Takes back network and optimiser."""
+        assert self.optimizer is not None
+        for name, parameter in self.network.named_parameters():
+            parameter.copy_(state.tensor(f"model.{name}", parameter.shape))
+            shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
+            self.optimizer.state[parameter] = {
+                moment: state.tensor(f"adam.{name}.{moment}", shape).to(self.torch_device, copy=True)
+                for moment, shape in shapes.items()
+            }
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
@@ -150,15 +190,12 @@ class GradientLearner(Learner):
         if hidden != self.hidden:
             raise StateError(f"the state has {hidden} hidden units, the learner {self.hidden}")
         self.reset(features, state.tensors["model.second"].shape[1])
-        assert self.model is not None and self.optimizer is not None
-        for name, parameter in self.model.named_parameters():
-            parameter.data.copy_(state.tensors[f"model.{name}"])
-            prefix = f"adam.{name}."
-            self.optimizer.state[parameter] = {
-                key.removeprefix(prefix): value.clone()
-                for key, value in state.tensors.items()
-                if key.startswith(prefix)
-            }
+        self._load_trained(state)
+
+
+def padded(value: Tensor, parameter: Tensor) -> Tensor:
+    """A value for each entry of a parameter that has grown: zero for entries of new columns."""
+    return functional.pad(value, (0, parameter.shape[-1] - value.shape[-1]))
 
 
 def parse_fanout(text: str) -> Fanouts:
@@ -168,6 +205,6 @@ def parse_fanout(text: str) -> Fanouts:
     (25, 10)
     """
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) <= 9 for part in parts):
         raise ParameterError(f"fanout must be two whole numbers such as 25,10, not '{text}'")
     return int(parts[0]), int(parts[1])

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from delome.backbones.rows import Rows
 from delome.columns import Setting
-from delome.errors import ParameterError, StateError
+from delome.errors import ParameterError
 from delome.graph import Graph
 from delome.methods.learner import Learner, check_width
 from delome.methods.prototypes import PrototypeTable, Trained, normalise
@@ -55,7 +55,7 @@ class HPNs(Learner):
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))
-    >>> learner = HPNs(epochs=10)
+    >>> learner = HPNs(epochs=20)
     >>> for task in list(stream)[:2]:
     ...     learner.observe(task)
     >>> min(learner.evaluate(list(stream)[:2])) > 80
@@ -120,7 +120,7 @@ class HPNs(Learner):
 
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
         index, graph, train = observation.index, observation.graph, observation.train
-        schedule = Schedule(self.epochs, self.batch_size, self.seed, index)
+        schedule = Schedule(self.batch_size, self.seed, index)
         with tracker.phase("prepare"):
             if not self.width:
                 self._start(graph.num_features)
@@ -135,15 +135,14 @@ class HPNs(Learner):
             chosen = self._choose_extractors(rows, first, self._neighbours(graph, first, self._draws(len(first), rng)))
             self.extractors_of_tasks[index:] = [chosen]
         establish_after = min(self.establish_after, self.epochs // 2)
-        with tracker.phase("train", self.epochs) as step:
-            for epoch in range(self.epochs):
-                for batch in schedule.positions(len(train), epoch):
-                    nodes = train[batch]
-                    neighbours = self._neighbours(graph, nodes, self._draws(len(nodes), rng))
-                    embeddings = self._embed(rows, nodes, neighbours, self._extractors_of(index))
-                    batch_labels = labels[torch.from_numpy(batch).to(self.torch_device)]
-                    self._step(index, embeddings, batch_labels, establish=epoch >= establish_after)
-                step()
+        for epoch in tracker.steps("train", self.epochs, self._learned, self._load_learned):
+            rng = generator(self.seed, "neighbours", index, epoch)
+            for batch in schedule.positions(len(train), epoch):
+                nodes = train[batch]
+                neighbours = self._neighbours(graph, nodes, self._draws(len(nodes), rng))
+                embeddings = self._embed(rows, nodes, neighbours, self._extractors_of(index))
+                batch_labels = labels[torch.from_numpy(batch).to(self.torch_device)]
+                self._step(index, embeddings, batch_labels, establish=epoch >= establish_after)
 
     def _widen_heads(self, classes: int) -> None:
         """Gives every head an output for each class of a task; outputs that are there stay as they are."""
@@ -294,34 +293,42 @@ class HPNs(Learner):
         state = super().state()
         state.values |= {"width": self.width, "extractors_of_tasks": copy.deepcopy(self.extractors_of_tasks)}
         if self.width:
-            for name, each in self._trained().items():
-                state.tensors[name] = each.value.detach().clone()
-                state.tensors[f"{name}.momentum"] = each.momentum.clone()
+            state.tensors |= self._learned().tensors
+        return state
+
+    def _learned(self) -> State:
+        """Everything that is trained."""
+        state = State()
+        for name, each in self._trained().items():
+            state.tensors[name] = each.value.detach().clone()
+            state.tensors[f"{name}.momentum"] = each.momentum.clone()
         return state
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
         self._start(state.values["width"])
         self.extractors_of_tasks = copy.deepcopy(state.values["extractors_of_tasks"])
-        if not self.width:
-            return
+        if self.width:
+            self._load_learned(state)
 
-        def load(name: str) -> Trained:
-            value, momentum = (state.tensors[key].clone().to(self.torch_device) for key in (name, f"{name}.momentum"))
-            return Trained(value, momentum)
+    def _load_learned(self, state: State) -> None:
+        """Takes back everything that is trained."""
+
+        def load(name: str, *shape: int | None) -> Trained:
+            found = state.tensors[name].shape if name in state.tensors else torch.Size()
+            # a size that is not given is what it has grown to
+            grown = [*found, *[0] * len(shape)]
+            wanted = tuple(grown[k] if size is None else size for k, size in enumerate(shape))
+            value, momentum = (state.tensor(key, wanted) for key in (name, f"{name}.momentum"))
+            return Trained(value.to(self.torch_device, copy=True), momentum.to(self.torch_device, copy=True))
 
         for level in LEVELS:
-            self.tables[level] = PrototypeTable(load(f"prototypes.{level}"))
-        if (dimension := self.tables["atomic"].rows.value.shape[1]) != self.dimension:
-            raise StateError(f"the state has prototypes of dimension {dimension}, the learner {self.dimension}")
+            self.tables[level] = PrototypeTable(load(f"prototypes.{level}", None, self.dimension))
         for name, head in self.heads.items():
-            loaded = load(f"head.{name}")
-            if len(loaded.value) != len(head.value):
-                raise StateError("the state was learned with another number of extractors or neighbours")
-            self.heads[name] = loaded
-        for kind, made in self.extractors.items():
+            self.heads[name] = load(f"head.{name}", len(head.value), None)
+        for kind in self.extractors:
             count = sum(name.startswith(f"{kind}.") for name in state.tensors) // 2
-            made += [load(f"{kind}.{number}") for number in range(count)]
+            self.extractors[kind] = [load(f"{kind}.{number}", self.width, self.dimension) for number in range(count)]
 
     def storage(self) -> Storage:
         """Prototypes, and the extractors that tasks leave behind."""

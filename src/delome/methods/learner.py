@@ -1,24 +1,29 @@
-"""The contract of every method: observe a task, predict, and carry all it knows in one state."""
+"""The contract of every method: observe a task or live data, predict, and carry all it knows in one state."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from delome.columns import LabelColumns, Setting
-from delome.errors import ParameterError, StateError
+from delome.columns import KnownClasses, LabelColumns, Setting
+from delome.errors import ParameterError, PastDataError, StateError
 from delome.graph import Graph
+from delome.live import as_graph, labelled_nodes
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
 from delome.state import Keeps, State, Storage
 from delome.stream import Observation, Task, learning
 from delome.tracking import Tracker
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(kw_only=True)
@@ -46,36 +51,86 @@ class Learner(ABC):
             raise ParameterError(f"{type(self).__name__} does not work in setting '{self.setting}'")
         self.torch_device = resolve_device(self.device)
         self.columns = LabelColumns(self.setting, [])
+        self.known = KnownClasses()
         self.kept_graphs = Storage()
 
-    def observe(self, task: Task, tracker: Tracker | None = None) -> None:
-        """Learns one more task."""
-        learned = len(self.columns.tasks)
-        if task.index != learned:
-            raise StateError(
-                f"task {task.index} cannot follow {learned} learned tasks: observe each task once, in order"
-            )
-        observation = task.observation(with_past=self.needs_past)
-        before = self.columns
-        self.columns = LabelColumns(self.setting, [*before.tasks, observation.classes])
+    @property
+    def classes(self) -> list[int]:
+        """The user's label of each class column."""
+        return list(self.known.labels)
+
+    @property
+    def class_names(self) -> dict[int, str]:
+        """Names of those of the user's labels that have one."""
+        return dict(self.known.names)
+
+    def observe(self, data: Task | Graph | Data, tracker: Tracker | None = None) -> None:
+        """Learns one more task: the next of a `TaskStream`, or live data.
+
+        Of a graph, or of PyG data, the labelled nodes are learned (of PyG data with a ``train_mask`` those inside it);
+        the others only take part in propagation. Their classes may be new, known, or both.
+        """
+        observation, known = self._observation(data)
+        before = self.columns, self.known
+        self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
+        self.known = known
         try:
             with learning(type(self).__name__):
                 self._learn(observation, tracker or Tracker())
                 if self.needs_past:
                     self.kept_graphs = _storage_of([*observation.past(), observation])
         except BaseException:
-            self.columns = before
+            self.columns, self.known = before
             raise
         finally:
             observation.close()
 
-    def predict(self, graph: Graph, nodes: np.ndarray | None = None, task: int | None = None) -> np.ndarray:
-        """Class column of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
+    def _observation(self, data: Task | Graph | Data) -> tuple[Observation, KnownClasses]:
+        """What is to be learned, and all classes that are known then."""
+        if not isinstance(data, Task):
+            return self._live_observation(data)
+        learned = len(self.columns.tasks)
+        if data.index != learned:
+            raise StateError(
+                f"task {data.index} cannot follow {learned} learned tasks: observe each task once, in order, "
+                "and after live data hand in graphs"
+            )
+        if data.labels_before != self.known.labels:
+            raise StateError(
+                f"task {data.index} cannot follow what was learned: its stream has had other classes before it than "
+                "the learner knows; hand in a graph with the labels of the task's training nodes"
+            )
+        observation = data.observation(with_past=self.needs_past)
+        return observation, self.known.extended(data.class_labels, observation.graph.class_names)
+
+    def _live_observation(self, data: Graph | Data) -> tuple[Observation, KnownClasses]:
+        graph, train = labelled_nodes(data)
+        if self.needs_past:
+            raise PastDataError(
+                f"{type(self).__name__} reads all earlier graphs again, which only a stream can give: "
+                "hand in tasks of a TaskStream, or choose another method for live data"
+            )
+        assert graph.labels is not None
+        known = self.known.extended(np.unique(graph.labels[train]).tolist(), graph.class_names)
+        columns = known.columns_of(graph.labels[train])
+        observation = Observation(
+            index=len(self.columns.tasks),
+            classes=tuple(np.unique(columns).tolist()),
+            num_classes=len(known.labels),
+            train=train,
+            labels=columns,
+            _graph=graph.with_labels(None),
+        )
+        return observation, known
+
+    def predict(self, graph: Graph | Data, nodes: np.ndarray | None = None, task: int | None = None) -> np.ndarray:
+        """The user's label of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
         self._check_known(task)
+        graph = as_graph(graph)
         nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
         if len(nodes) == 0:
             return np.empty(0, dtype=np.int64)
-        return self._best_columns(self._scores(self._inputs(graph, nodes), task or 0), task or 0)
+        return self._best_labels(self._scores(self._inputs(graph, nodes), task or 0), task or 0)
 
     def _check_known(self, task: int | None) -> None:
         """Refuses to predict before anything was learned, and in TIL for a task that was not."""
@@ -85,10 +140,9 @@ class Learner(ABC):
             known = f"0 to {len(self.columns.tasks) - 1}"
             raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
 
-    def _best_columns(self, scores: Tensor, task: int) -> np.ndarray:
+    def _best_labels(self, scores: Tensor, task: int) -> np.ndarray:
         tasks = torch.full((len(scores),), task, device=scores.device)
-        best: np.ndarray = self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy()
-        return best
+        return self.known.labels_of(self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy())
 
     def score(self, tasks: Iterable[Task], split: str = "test") -> list[Score]:
         """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
@@ -99,7 +153,7 @@ class Learner(ABC):
             self._check_known(task.index)
             # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
             inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
-            scores.append(Score.of(self._best_columns(self._scores(inputs, task.index), task.index), labels))
+            scores.append(Score.of(self._best_labels(self._scores(inputs, task.index), task.index), labels))
         return scores
 
     def evaluate(self, tasks: Iterable[Task]) -> list[float]:
@@ -126,12 +180,31 @@ class Learner(ABC):
     def state(self) -> State:
         """What was learned, as tensors and plain values."""
         tasks = [list(classes) for classes in self.columns.tasks]
-        return State(values={"task_classes": tasks, "kept_graphs": asdict(self.kept_graphs)})
+        names = [self.known.names.get(label) for label in self.known.labels]
+        return State(
+            values={
+                "task_classes": tasks,
+                "classes": self.classes,
+                "class_names": names,
+                "kept_graphs": asdict(self.kept_graphs),
+            }
+        )
 
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
         self.columns = LabelColumns(self.setting, [tuple(classes) for classes in state.values["task_classes"]])
+        labels, names = state.value("classes"), state.value("class_names")
+        if not len(labels) == len(names) == self.columns.seen:
+            raise StateError(f"the state has {self.columns.seen} class columns, but labels of {len(labels)}")
+        named = {label: name for label, name in zip(labels, names, strict=True) if name is not None}
+        self.known = KnownClasses(tuple(labels), named)
         self.kept_graphs = Storage(**state.values["kept_graphs"])
+
+    def save(self, folder: str | Path) -> None:
+        """Saves everything learned; `delome.load` gives the same learner again."""
+        from delome import saved
+
+        saved.save(self, folder)
 
     def storage(self) -> Storage:
         """What is kept for old tasks: for a learner that reads past graphs, those graphs."""
@@ -148,8 +221,8 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
+        torch.zeros(1, device=device).item()  # some devices have memory, and others only the shape of it
+    except (RuntimeError, AssertionError, ValueError):
         raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
     return device
 

@@ -6,10 +6,11 @@ import copy
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from delome.backbones import Backbone
+from delome.backbones import BACKBONES, Backbone
 from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
 from delome.randomness import generator
@@ -33,7 +34,8 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
 class LwF(GradientLearner):
     """``L = L_cur + λ Σ D(z, z')``: distils the network of the last task on the new task's nodes (Li and Hoiem, 2017).
 
-    CIL: one term over all old columns; TIL: one term for the columns of each old task.
+    CIL: one term over all old columns; TIL: one term for the columns of each old task. The last network may have had
+    fewer columns than this one.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))
@@ -62,8 +64,13 @@ class LwF(GradientLearner):
         if self.kaiming_init:
             rng = generator(self.seed, "kaiming", draw)
             for parameter in (self.network.first, self.network.second):
-                drawn = rng.standard_normal(tuple(parameter.shape), dtype="float32") * parameter.shape[0] ** -0.5
-                parameter.data.copy_(torch.from_numpy(drawn))
+                _draw_normal(parameter.data, rng)
+
+    def grow(self, classes: int) -> None:
+        known = self.network.second.shape[1]
+        super().grow(classes)
+        if self.kaiming_init:
+            _draw_normal(self.network.second.data[:, known:], generator(self.seed, "new columns", known))
 
     def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         self._taught: tuple[Examples, Tensor] | None = None
@@ -84,7 +91,8 @@ class LwF(GradientLearner):
             return loss
         taught = self._taught[1] if self._taught and self._taught[0] is batch else self._teach(batch)
         *old_tasks, _ = self.columns.tasks
-        slices = old_tasks if self.setting == "til" else [tuple(c for task in old_tasks for c in task)]
+        # a class may be in several old tasks, but its column is distilled once
+        slices = old_tasks if self.setting == "til" else [tuple(dict.fromkeys(c for task in old_tasks for c in task))]
         for columns in slices:
             chosen = list(columns)
             loss = loss + self.strength * distillation(logits[:, chosen], taught[:, chosen], self.temperature)
@@ -104,10 +112,19 @@ class LwF(GradientLearner):
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "teacher.first" in state.tensors:
-            self.teacher = copy.deepcopy(self.network).requires_grad_(False)
+            # it may have fewer columns than the network, which may have grown since
+            columns = state.tensors["teacher.second"].shape[1]
+            self.teacher = BACKBONES[self.backbone](
+                len(self.network.first), self.hidden, columns, generator(self.seed, "teacher"), self.torch_device
+            ).requires_grad_(False)
             for name, parameter in self.teacher.named_parameters():
-                parameter.data.copy_(state.tensors[f"teacher.{name}"])
+                parameter.copy_(state.tensor(f"teacher.{name}", parameter.shape))
 
     def storage(self) -> Storage:
         floats = sum(parameter.numel() for parameter in self.teacher.parameters()) if self.teacher else 0
         return Storage(0, floats, 4 * floats)
+
+
+def _draw_normal(weights: Tensor, rng: np.random.Generator) -> None:
+    drawn = rng.standard_normal(tuple(weights.shape), dtype="float32") * weights.shape[0] ** -0.5
+    weights.copy_(torch.from_numpy(drawn))

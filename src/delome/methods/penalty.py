@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from delome.methods.gradient import GradientLearner
+from delome.methods.gradient import GradientLearner, padded
 from delome.state import State, Storage
 from delome.stream import Observation
 from delome.tracking import Tracker
@@ -40,6 +40,14 @@ class PenaltyLearner(GradientLearner):
         self.importance = [u + i for u, i in zip(self.importance or zeros, importance, strict=True)]
         self.anchor = [v + i * p for v, i, p in zip(self.anchor or zeros, importance, parameters, strict=True)]
 
+    def grow(self, classes: int) -> None:
+        super().grow(classes)
+        if self.importance:
+            # nothing that was learned depends on new columns
+            parameters = list(self.network.parameters())
+            self.importance = [padded(u, p) for u, p in zip(self.importance, parameters, strict=True)]
+            self.anchor = [padded(v, p) for v, p in zip(self.anchor, parameters, strict=True)]
+
     def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         self._current = examples
         return examples
@@ -52,7 +60,7 @@ class PenaltyLearner(GradientLearner):
 
     def end(self, observation: Observation, tracker: Tracker) -> None:
         with tracker.phase("importance"):
-            self.remember(observation, self._current, Schedule(1, self.batch_size, self.seed, observation.index))
+            self.remember(observation, self._current, Schedule(self.batch_size, self.seed, observation.index))
         del self._current
 
     def squared_gradients(
@@ -62,7 +70,7 @@ class PenaltyLearner(GradientLearner):
         parameters = list(self.network.parameters())
         total = [torch.zeros_like(parameter) for parameter in parameters]
         batches = 0
-        for batch in schedule.batches(examples, schedule.epochs):
+        for batch in schedule.batches(examples, self.epochs):
             batches += 1
             gradients = torch.autograd.grad(value(batch), parameters)
             for sum_of_squares, gradient in zip(total, gradients, strict=True):

@@ -84,7 +84,8 @@ class Replay(GradientLearner):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self.bank = MemoryBank.load(state)
+        width = 0 if self.model is None else self.network.first.shape[0]
+        self.bank = MemoryBank.load(state, len(self.columns.tasks), self.columns.seen, width)
 
     def storage(self) -> Storage:
         return self.bank.storage()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from rich.bar import Bar
@@ -24,10 +25,12 @@ def describe_dataset(
     kind = f"sparse, {100 * found.density:.2g} % non-zero" if found.sparse else "dense"
     direction = "undirected, both directions counted" if found.undirected else "directed"
     sizes = sorted(found.class_sizes.values())
+    unknown = found.nodes - sum(sizes)
     lines = [
         f"[bold]{escape(name)}[/bold]: {found.nodes:,} nodes, {found.edges:,} edges ({direction}), "
-        f"{found.features:,} features ({kind}), {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,} nodes",
-        f"edges within a class (homophily): {100 * found.homophily:.1f} %" if found.edges else "no edges",
+        f"{found.features:,} features ({kind}), {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,} nodes"
+        + (f", {unknown:,} nodes of unknown class" if unknown else ""),
+        _homophily(found),
         f"mean degree {found.edges / found.nodes:.1f}, {found.isolated:,} isolated nodes",
         f"stream: {counted(len(stream), 'task')} of {counted(stream.classes_per_task, 'class')}, "
         f"{counted(len(stream.dropped), 'class')} left out",
@@ -46,6 +49,14 @@ def describe_dataset(
     for label, why in stream.dropped.items():
         _add_class(table, "–", f"{label} ({why})", found.class_sizes[label], sizes)
     return Group(*lines, table)
+
+
+def _homophily(found: GraphStatistics) -> str:
+    if not found.edges:
+        return "no edges"
+    if math.isnan(found.homophily):
+        return "no edges between nodes whose classes are known"
+    return f"edges within a class (homophily): {100 * found.homophily:.1f} %"
 
 
 def _cached(published: Published, data_root: Path | None) -> list[str]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from delome.experiment.folder import RunFolder
-from delome.experiment.runner import RunResult
+from delome.experiment.results import RunResult
 
 
 def write_figures(folder: RunFolder, result: RunResult) -> list[Path]:

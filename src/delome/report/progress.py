@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from delome.experiment.runner import SeedResult
+from delome.experiment.results import SeedResult
 from delome.tracking import Tracker
 
 
 class RunProgress:
     """Two bars: tasks of all seeds, and steps of the current phase."""
 
-    def __init__(self, seeds: int) -> None:
+    def __init__(self, seeds: Sequence[int] = ()) -> None:
         self.seeds = seeds
+        self.tasks = 0
         console = Console(stderr=True)
         self.bars = Progress(
             SpinnerColumn(),
@@ -27,7 +30,6 @@ class RunProgress:
         )
         self.overall = self.bars.add_task("loading the graph", total=None)
         self.phase = self.bars.add_task("", total=None, visible=False)
-        self.started = 0
 
     def __enter__(self) -> RunProgress:
         self.bars.start()
@@ -43,15 +45,20 @@ class RunProgress:
             self.phase, description=f"  {activity} (MB)", completed=done // 10**6, total=megabytes, visible=True
         )
 
+    def single(self, activity: str) -> Tracker:
+        """Tracker of a single task."""
+        self.bars.update(self.overall, description=activity)
+        return _ShownTracker(self)
+
     def tracker(self, seed: SeedResult, task: int, tasks: int) -> Tracker:
         """Tracker that shows one task."""
         self.bars.update(
             self.overall,
             description=f"seed {seed.seed}, task {task + 1}",
-            completed=self.started,
-            total=tasks * self.seeds,
+            completed=tasks * self.seeds.index(seed.seed) + task,
+            total=tasks * len(self.seeds),
         )
-        self.started += 1
+        self.tasks += 1
         return _ShownTracker(self)
 
 

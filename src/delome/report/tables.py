@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from delome.experiment.runner import RunResult, SeedResult
+from delome.experiment.results import RunResult, SeedResult
 
 FIXED_WIDTH, COLUMN_WIDTH = 17, 8
 """Characters of the first and last column, and of a column of accuracies."""

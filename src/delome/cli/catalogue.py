@@ -1,0 +1,151 @@
+"""``delome methods`` and ``delome datasets``: what there is."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from delome.cli.app import AsJson, DataRoot, app
+from delome.datasets import DATASETS, load_graph
+from delome.datasets.catalogue import Dataset, parse_name
+from delome.methods import METHODS
+from delome.parameters import parameters_of
+from delome.state import Keeps
+from delome.stream import TaskStream
+
+KEEPS_LEGEND = (
+    "beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
+    "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, "
+    "A extractors."
+)
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show the parameters of this method.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods, or the parameters of one."""
+    if name is not None:
+        _method_parameters(name, as_json)
+        return
+    if as_json:
+        rows = {
+            name: {
+                "summary": each.summary,
+                "family": each.family,
+                "settings": each.settings,
+                "keeps": asdict(each.keeps),
+                "needs_past": each.needs_past,
+                "citation": each.citation,
+            }
+            for name, each in METHODS.items()
+        }
+        print(json.dumps(rows))
+        return
+    table = Table(Column("method", no_wrap=True), "what it does", "kept between tasks", "settings", "past graphs")
+    for name, each in METHODS.items():
+        about = f"{each.summary}\n[dim]{each.family}; {each.citation}[/dim]"
+        table.add_row(name, about, _kept(each.keeps), ", ".join(each.settings), "yes" if each.needs_past else "no")
+    console = Console()
+    console.print(table)
+    console.print(KEEPS_LEGEND, highlight=False)
+
+
+def _kept(keeps: Keeps) -> str:
+    amounts = {"rows": keeps.rows, "floats": keeps.floats, "bytes": keeps.bytes}
+    return "\n".join(f"{amount} {unit}" for unit, amount in amounts.items() if amount != "0") or "nothing"
+
+
+def _method_parameters(name: str, as_json: bool) -> None:
+    from delome.methods import method as find
+
+    parameters = parameters_of(find(name)).values()
+    if as_json:
+        document = {
+            each.name: {
+                "type": each.type.__name__,
+                "default": each.default,
+                "choices": each.choices or None,
+                "optional": each.optional,
+                "least": each.param.least,
+                "above": each.param.above,
+                "help": each.param.help,
+            }
+            for each in parameters
+        }
+        print(json.dumps(document))
+        return
+    table = Table("parameter", "default", "choices", "meaning", title=f"{name}: set with --set NAME=VALUE")
+    for each in parameters:
+        table.add_row(
+            each.name,
+            str(each.default).lower() if each.default is None else str(each.default),
+            ", ".join(each.choices),
+            each.param.help,
+        )
+    Console().print(table)
+
+
+datasets_app = typer.Typer(help="List the datasets, or show one.", invoke_without_command=True)
+app.add_typer(datasets_app, name="datasets")
+
+
+@datasets_app.callback()
+def datasets(context: typer.Context, data_root: DataRoot = None, as_json: AsJson = False) -> None:
+    """List the datasets; 'delome datasets show NAME' looks into one."""
+    if context.invoked_subcommand is not None:
+        return
+    if as_json:
+        print(json.dumps({name: _dataset(each, data_root) for name, each in DATASETS.items()}))
+        return
+    table = Table(Column("dataset", no_wrap=True), "usual budget", "options", "here", "what it is")
+    for name, each in DATASETS.items():
+        about = _dataset(each, data_root)
+        options = ", ".join(f"{option}={default}" for option, default in about["options"].items())
+        table.add_row(name, str(each.budget), options, about["here"], each.summary)
+    Console().print(table)
+
+
+def _dataset(dataset: Dataset, data_root: Path | None) -> dict[str, Any]:
+    options = {name: default for name, default in dataset.options.items() if isinstance(default, int | float)}
+    cached = "nothing" if dataset.published is None else dataset.published.cached(data_root)
+    here = "always" if dataset.published is None else "to download" if cached == "nothing" else cached
+    return {"summary": dataset.summary, "budget": dataset.budget, "options": options, "here": here}
+
+
+@datasets_app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A dataset as 'delome run --dataset' takes it.")],
+    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sizes, homophily, tasks and classes of a dataset. A published one that is not here yet is downloaded."""
+    from delome.datasets.statistics import GraphStatistics
+    from delome.report.datasets import describe_dataset
+    from delome.report.progress import RunProgress
+
+    with RunProgress() as progress:
+        graph = load_graph(name, data_root=data_root, progress=progress.loading)
+        stream = TaskStream(graph, classes_per_task)
+        found = GraphStatistics.of(graph)
+    dataset, _ = parse_name(name)
+    if as_json:
+        document = asdict(found) | {
+            "dataset": name,
+            "homophily": None if math.isnan(found.homophily) else found.homophily,
+            "tasks": [[stream.classes[column] for column in task.classes] for task in stream],
+            "dropped": {str(label): why for label, why in stream.dropped.items()},
+            "here": _dataset(dataset, data_root)["here"],
+        }
+        print(json.dumps(document))
+        return
+    Console().print(describe_dataset(name, found, stream, dataset.published, data_root))

@@ -1,0 +1,148 @@
+"""What a run measured: after every task, for every seed, and on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from statistics import mean, stdev
+from typing import Any, Self
+
+from delome.experiment.config import RunConfig, versions
+from delome.metrics import AccuracyMatrix
+from delome.state import Storage
+
+
+@dataclass
+class TaskResult:
+    """What was measured after one more task: accuracies on every task so far, seconds, storage."""
+
+    accuracies: list[float]
+    micro: list[float]
+    seconds: dict[str, float] = field(default_factory=dict)
+    storage: Storage = field(default_factory=Storage)
+    report: dict[str, list[float]] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        return cls(**document | {"storage": Storage(**document["storage"])})
+
+
+@dataclass
+class SeedResult:
+    """What one pass through the stream gave so far."""
+
+    seed: int
+    tasks: list[TaskResult] = field(default_factory=list)
+
+    @property
+    def matrix(self) -> AccuracyMatrix:
+        """Class-balanced accuracies."""
+        return AccuracyMatrix([task.accuracies for task in self.tasks])
+
+    @property
+    def micro(self) -> AccuracyMatrix:
+        """Accuracies over nodes."""
+        return AccuracyMatrix([task.micro for task in self.tasks])
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each phase."""
+        return _sum(task.seconds for task in self.tasks)
+
+    @property
+    def storage(self) -> Storage:
+        """What is kept after the last task."""
+        return self.tasks[-1].storage if self.tasks else Storage()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "aa": self.matrix.aa,
+            "af": self.matrix.af,
+            "micro_aa": self.micro.aa,
+            "micro_af": self.micro.af,
+            "curve": self.matrix.curve,
+            "matrix": self.matrix.rows,
+            "micro_matrix": self.micro.rows,
+            "seconds": self.seconds,
+            "memory": asdict(self.storage),
+            "tasks": [asdict(task) for task in self.tasks],
+        }
+
+
+@dataclass
+class RunResult:
+    """All seeds of a run."""
+
+    config: RunConfig
+    seeds: list[SeedResult]
+    dropped: dict[int, str]
+
+    @property
+    def aa(self) -> tuple[float, float]:
+        """Mean and standard deviation over seeds."""
+        return _spread([seed.matrix.aa for seed in self.seeds])
+
+    @property
+    def af(self) -> tuple[float, float] | None:
+        """Mean and standard deviation over seeds; none for a stream of one task."""
+        forgetting = [seed.matrix.af for seed in self.seeds if seed.matrix.af is not None]
+        return _spread(forgetting) if forgetting else None
+
+    @property
+    def curve(self) -> list[float]:
+        return [mean(values) for values in zip(*(seed.matrix.curve for seed in self.seeds), strict=True)]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each phase, all seeds together."""
+        return _sum(seed.seconds for seed in self.seeds)
+
+    @property
+    def reports(self) -> dict[str, float]:
+        """Means over classes, tasks and seeds of what the learner reported, e.g. the relative loss of its memory."""
+        found: dict[str, list[float]] = {}
+        for seed in self.seeds:
+            for task in seed.tasks:
+                for name, values in task.report.items():
+                    found.setdefault(name, []).extend(values)
+        return {name: mean(values) for name, values in found.items()}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of a run."""
+        parameters = self.config.parameters
+        af = self.af
+        return {
+            "dataset": self.config.dataset,
+            "method": self.config.method,
+            "setting": parameters["setting"],
+            "backbone": parameters.get("backbone"),
+            "budget": parameters.get("budget"),
+            "seeds": self.config.seeds,
+            "aa": self.aa[0],
+            "aa_std": self.aa[1],
+            "af": None if af is None else af[0],
+            "af_std": None if af is None else af[1],
+            "micro_aa": mean(seed.micro.aa for seed in self.seeds),
+            "matrices": [seed.matrix.rows for seed in self.seeds],
+            "curve": self.curve,
+            "seconds": self.seconds,
+            "memory": asdict(self.seeds[-1].storage),
+            "reports": self.reports,
+            "protocol": self.config.protocol | {"dropped_classes": {str(k): why for k, why in self.dropped.items()}},
+            "parameters": parameters,
+            "versions": versions(),
+        }
+
+
+def _sum(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Sums by name."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + value
+    return dict(sorted(total.items()))
+
+
+def _spread(values: list[float]) -> tuple[float, float]:
+    return mean(values), stdev(values) if len(values) > 1 else 0.0

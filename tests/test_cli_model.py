@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import delome
+
+Cli = Callable[..., Any]
+SMALL = ("--method", "finetune", "--set", "epochs=3", "--set", "hidden=8")
+
+
+@pytest.fixture
+def graph(write_npz: Callable[..., Path]) -> Callable[..., str]:
+    """Writes a graph with these labels (six nodes each) and gives its name."""
+
+    def write(*labels: int, **changes: Any) -> str:
+        numbered = np.repeat(labels, 24 // len(labels)) if labels else None
+        return f"file:{write_npz(f'{len(labels)}-{sum(labels)}.npz', labels=numbered, **changes)}"
+
+    return write
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def learned(cli: Cli, *arguments: str) -> dict[str, Any]:
+    outcome = cli("learn", "--model", "m", *arguments, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    document: dict[str, Any] = json.loads(outcome.out)
+    return document
+
+
+def test_a_model_is_made_learns_more_and_predicts_the_users_labels(
+    cli: Cli, graph: Callable[..., str], folder: Path
+) -> None:
+    first = learned(cli, "--graph", graph(7, 100), *SMALL)
+    assert (first["task"], first["classes"], first["new_classes"]) == (0, [7, 100], [7, 100])
+    assert first["learned"] == {"7": 12, "100": 12}
+    second = learned(cli, "--graph", graph(3, 7, -1))
+    assert (second["task"], second["classes"], second["new_classes"]) == (1, [7, 100, 3], [3])
+    assert second["learned"] == {"3": 8, "7": 8}
+    outcome = cli("predict", "--model", "m", "--graph", graph(), "--out", "predictions.csv")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "24 nodes classified\n", "")
+    with (folder / "predictions.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["node", "label", "name"]
+    expected = delome.load(folder / "m").predict(delome.load_graph(graph()))
+    assert [int(row[1]) for row in rows] == expected.tolist()
+    assert set(expected.tolist()) <= {3, 7, 100}
+    assert [row[0] for row in rows] == [str(node) for node in range(24)]
+
+
+def test_predictions_are_printed_without_out_and_named(cli: Cli, graph: Callable[..., str]) -> None:
+    names = np.array(["ape", "bee", "cat"])
+    learned(cli, "--graph", graph(0, 2, class_names=names), *SMALL)
+    outcome = cli("predict", "--model", "m", "--graph", graph(0, 2))
+    rows = list(csv.reader(outcome.out.splitlines()))
+    assert {tuple(row[1:]) for row in rows[1:]} <= {("0", "ape"), ("2", "cat")}
+    assert "24 nodes classified, class-balanced accuracy on known labels" in outcome.err
+    document = json.loads(cli("predict", "--model", "m", "--graph", graph(0, 2), "--json").out)
+    right = sum(int(row[1]) == label for row, label in zip(rows[1:], np.repeat([0, 2], 12), strict=True))
+    assert document["accuracy"]["micro"] == pytest.approx(100 * right / 24)
+    assert sum(document["predicted"].values()) == 24
+
+
+def test_what_a_person_reads_names_classes_and_counts(cli: Cli, graph: Callable[..., str]) -> None:
+    outcome = cli("learn", "--model", "m", "--graph", graph(0, 5), *SMALL)
+    assert outcome.out == (
+        "task 0: learned 24 nodes of 2 classes: 0 (12), 5 (12)\n2 classes were new; the model in m knows 2\n"
+    )
+
+
+def test_a_model_of_a_run_learns_and_predicts(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    assert cli("run", "--dataset", graph(0, 1), *("--method", "delome", "--epochs", "2"), "--out", "r").code == 0
+    model = "r/seed-0/model"
+    assert cli("learn", "--model", model, "--graph", graph(9)).code == 0
+    assert delome.load(folder / model).classes == [0, 1, 9]
+
+
+def test_a_task_incremental_model_needs_the_task(cli: Cli, graph: Callable[..., str]) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL, "--setting", "til")
+    learned(cli, "--graph", graph(2, 3))
+    outcome = cli("predict", "--model", "m", "--graph", graph())
+    assert outcome.code == 2 and "give its index, 0 to 1" in outcome.err
+    document = json.loads(cli("predict", "--model", "m", "--graph", graph(), "--task", "1", "--json").out)
+    assert set(document["predicted"]) <= {"2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--graph", "WIDE"], "the learner was trained on 5 features, but the graph has 3"),
+        (["--graph", "UNLABELLED"], "no node has a label to learn from"),
+        (["--graph", "RENAMED"], "'0'"),
+        (["--graph", "file:absent.npz"], "there is no file 'absent.npz'"),
+        (["--graph", "GOOD", "--method", "ewc"], "is already a model: leave out --method, which only a new one takes"),
+        (["--graph", "GOOD", "--set", "epochs=4"], "is already a model: leave out --set"),
+        (["--graph", "GOOD", "--device", "nonsense"], "device 'nonsense' cannot be used here"),
+        (["--graph"], "requires an argument"),
+    ],
+)
+def test_a_refused_graph_leaves_the_model_as_it_was(
+    arguments: list[str], sentence: str, cli: Cli, graph: Callable[..., str], folder: Path
+) -> None:
+    learned(cli, "--graph", graph(0, 1, class_names=np.array(["ape", "bee"])), *SMALL)
+    before = snapshot(folder)
+    files = {
+        "WIDE": lambda: graph(0, 3, features=np.ones((24, 3))),
+        "UNLABELLED": lambda: graph(),
+        "RENAMED": lambda: graph(0, 1, class_names=np.array(["cow", "bee"])),
+        "GOOD": lambda: graph(1, 2),
+    }
+    outcome = cli("learn", "--model", "m", *(files[each]() if each in files else each for each in arguments))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("delome: ") and sentence.strip("'") in outcome.err
+    assert snapshot(folder) == before
+
+
+def test_a_model_that_cannot_be_made_leaves_no_folder(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    for arguments in (["--method", "no"], ["--set", "epochs=0"], ["--method", "joint"], ["--setting", "what"]):
+        outcome = cli("learn", "--model", "m", "--graph", graph(0, 1), *arguments)
+        assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_without_a_model_is_refused(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    outcome = cli("predict", "--model", "absent", "--graph", graph(0, 1), "--out", "p.csv")
+    assert outcome.code == 2
+    assert outcome.err == ("delome: there is no 'absent/manifest.json', so 'absent' holds no saved learner of delome\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_told(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    (folder / "file").write_text("mine")
+    outcome = cli("predict", "--model", "m", "--graph", graph(0, 1), "--out", "file/p.csv")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "delome: cannot write 'file/p.csv': there is a file where a folder should be\n"
+    outcome = cli("learn", "--model", "file/m", "--graph", graph(0, 1), *SMALL)
+    assert (outcome.code, outcome.err) == (
+        2,
+        "delome: cannot write 'file/m': there is a file where a folder should be\n",
+    )
