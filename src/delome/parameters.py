@@ -13,7 +13,7 @@ import types
 import typing
 from typing import Any, Literal, Union
 
-from delome.errors import ParameterError, unknown
+from delome.errors import ParameterError, shown, unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,11 +66,13 @@ class Parameter:
         accepted = (int, float) if self.type is float else (self.type,)
         fits = isinstance(value, accepted) and (self.type is bool or not isinstance(value, bool))
         if not fits:
-            raise ParameterError(f"{self.name} must be of type {self.type.__name__}, not {value!r}")
+            raise ParameterError(f"{self.name} must be of type {self.type.__name__}, not {shown(value)}")
         if self.choices and value not in self.choices:
             raise ParameterError(unknown(self.name, str(value), self.choices))
         if isinstance(value, float) and not math.isfinite(value):
             raise ParameterError(f"{self.name} must be finite, not {value}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ParameterError(f"{self.name} must be a number of at most 64 bits, not {shown(value)}")
         least, above = self.param.least, self.param.above
         if least is not None and float(value) < least:
             raise ParameterError(f"{self.name} must be at least {least}, not {value}")
@@ -97,6 +99,12 @@ def parameters_of(owner: type) -> dict[str, Parameter]:
     return found
 
 
+def check_option(name: str, value: Any, least: int | None = None) -> None:
+    """Refuses what is no whole number, or below ``least``; without ``least``, what is neither true nor false."""
+    kind = bool if least is None else int
+    Parameter(name, kind, False, (), None, Param("", least=least)).check(value)
+
+
 def check_parameters(owner: Any) -> None:
     """Checks every parameter of an instance."""
     for name, parameter in parameters_of(type(owner)).items():
@@ -113,6 +121,8 @@ def parse_assignments(owner: type, assignments: list[str], of: str) -> dict[str,
     known = parameters_of(owner)
     values = {}
     for assignment in assignments:
+        if not isinstance(assignment, str):
+            raise ParameterError(f"{shown(assignment)} is not of the form 'name=value'")
         name, equals, text = assignment.partition("=")
         name = name.strip()
         if not equals:
