@@ -31,11 +31,22 @@ class State:
             )
         return found
 
+    def count(self, name: str) -> int:
+        """Value by name, refused unless it is a whole number from 0 on."""
+        return counts([self.value(name)], name)[0]
+
     def value(self, name: str) -> Any:
         """Value by name, refused if it is missing."""
         if name not in self.values:
             raise StateError(f"the state does not fit the learner: it has no '{name}'")
         return self.values[name]
+
+
+def counts(values: Any, name: str) -> list[int]:
+    """The values, refused unless they are a list of whole numbers from 0 on."""
+    if not isinstance(values, list) or not all(type(value) is int and value >= 0 for value in values):
+        raise StateError(f"the state does not fit the learner: '{name}' must hold whole numbers, not {values!r:.40}")
+    return list(values)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from delome.columns import LabelColumns
+from delome.errors import StateError
 from delome.losses import Balanced
 from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
@@ -121,7 +122,10 @@ class GEM(GradientLearner):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self.positions = [state.tensors[f"stored.{k}"].numpy() for k in range(len(self.columns.tasks))]
+        names = [f"stored.{k}" for k in range(len(self.columns.tasks))]
+        self.positions = [state.tensor(name, [state.tensors[name].numel()], torch.int64).numpy() for name in names]
+        if any((positions < 0).any() for positions in self.positions):
+            raise StateError("the state does not fit the learner: positions of stored nodes cannot be negative")
 
     def storage(self) -> Storage:
         kept = self.kept_graphs

@@ -16,13 +16,13 @@ from torch.nn import functional
 
 from delome.backbones.rows import Rows
 from delome.columns import Setting
-from delome.errors import ParameterError
+from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.methods.learner import Learner, check_width
 from delome.methods.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
 from delome.randomness import generator, uniform
-from delome.state import Keeps, State, Storage
+from delome.state import Keeps, State, Storage, counts
 from delome.stream import Observation
 from delome.tracking import Tracker
 from delome.training import Schedule
@@ -306,10 +306,18 @@ class HPNs(Learner):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self._start(state.values["width"])
-        self.extractors_of_tasks = copy.deepcopy(state.values["extractors_of_tasks"])
+        self._start(state.count("width"))
+        self.extractors_of_tasks = copy.deepcopy(state.value("extractors_of_tasks"))
         if self.width:
             self._load_learned(state)
+        used = {"attribute": self.attribute_extractors, "relation": self.relation_extractors}
+        for chosen in self.extractors_of_tasks:
+            for kind, made in self.extractors.items():
+                numbers = counts(chosen[kind], "extractors_of_tasks")
+                if len(numbers) != used[kind] or max(numbers) >= len(made):
+                    raise StateError("the state does not fit the learner: a task uses extractors that are not there")
+        if len(self.extractors_of_tasks) != len(self.columns.tasks):
+            raise StateError("the state does not fit the learner: not every task has extractors")
 
     def _load_learned(self, state: State) -> None:
         """Takes back everything that is trained."""

@@ -18,7 +18,7 @@ from delome.graph import Graph
 from delome.live import as_graph, labelled_nodes
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
-from delome.state import Keeps, State, Storage
+from delome.state import Keeps, State, Storage, counts
 from delome.stream import Observation, Task, learning
 from delome.tracking import Tracker
 
@@ -192,13 +192,17 @@ class Learner(ABC):
 
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
-        self.columns = LabelColumns(self.setting, [tuple(classes) for classes in state.values["task_classes"]])
-        labels, names = state.value("classes"), state.value("class_names")
-        if not len(labels) == len(names) == self.columns.seen:
-            raise StateError(f"the state has {self.columns.seen} class columns, but labels of {len(labels)}")
-        named = {label: name for label, name in zip(labels, names, strict=True) if name is not None}
+        tasks = [tuple(counts(columns, "task_classes")) for columns in state.value("task_classes")]
+        labels, names = counts(state.value("classes"), "classes"), state.value("class_names")
+        columns = {column for task in tasks for column in task}
+        if columns != set(range(len(labels))) or len(set(labels)) != len(labels) or len(names) != len(labels):
+            raise StateError(f"the state has {len(columns)} class columns, but labels of {len(labels)}")
+        self.columns = LabelColumns(self.setting, tasks)
+        named = {label: str(name) for label, name in zip(labels, names, strict=True) if name is not None}
         self.known = KnownClasses(tuple(labels), named)
-        self.kept_graphs = Storage(**state.values["kept_graphs"])
+        kept = dict(state.value("kept_graphs"))
+        counts(list(kept.values()), "kept_graphs")
+        self.kept_graphs = Storage(**kept)
 
     def save(self, folder: str | Path) -> None:
         """Saves everything learned; `delome.load` gives the same learner again."""

@@ -90,9 +90,12 @@ class PenaltyLearner(GradientLearner):
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "importance.first" in state.tensors:
-            names = [name for name, _ in self.network.named_parameters()]
-            self.importance = [state.tensors[f"importance.{name}"].to(self.torch_device) for name in names]
-            self.anchor = [state.tensors[f"anchor.{name}"].to(self.torch_device) for name in names]
+
+            def load(kind: str) -> list[Tensor]:
+                named = self.network.named_parameters()
+                return [state.tensor(f"{kind}.{name}", each.shape).to(self.torch_device) for name, each in named]
+
+            self.importance, self.anchor = load("importance"), load("anchor")
 
     def storage(self) -> Storage:
         tensors = self._named().values()
