@@ -10,7 +10,7 @@ from delome.columns import LabelColumns
 from delome.memory import KernelMatching
 from delome.memory.initial import initial_weights
 from delome.memory.kernel import Kernel
-from delome.memory.kernel_matching import RealRows, gram_coordinates, match, relative_loss
+from delome.memory.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss
 from delome.sparse import to_dense
 from delome.tracking import Tracker
 
@@ -117,6 +117,22 @@ def test_relative_loss_is_the_mmd_over_the_mean_kernel():
 def test_mean_kernel_does_not_depend_on_the_block():
     rows = RealRows(torch.from_numpy(real_rows(50)))
     torch.testing.assert_close(rows.mean_kernel(KERNEL, block=7), rows.mean_kernel(KERNEL, block=100))
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 0.0]], [[0.95, 0.05], [0.95, 0.05]], [[0.0, 3.0], [0.0, 3.0], [0.0, 3.0]]])
+def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        assert len(calls) < 1000, "matching goes on for ever"
+        return mmd(*arguments)
+
+    monkeypatch.setattr("delome.memory.kernel_matching.mmd", counted)
+    real = np.array(rows, dtype=np.float32)
+    kernel = Kernel.ntk(features=2, hidden=256)
+    matched = match(real, weights(len(real), len(real)), kernel, np.random.default_rng(0), CPU)
+    np.testing.assert_allclose(matched.rows, real, atol=1e-3)
 
 
 def test_rows_of_zeros_are_remembered_as_zeros():

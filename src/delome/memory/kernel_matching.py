@@ -228,7 +228,8 @@ def _quasi_newton(
     while True:
         loss = float(optimizer.step(objective))  # the loss before these steps
         steps = optimizer.state[memory]["n_iter"]
-        if steps >= iterations or not loss <= (1 - STALL) * before:
+        # the loss of rows that match exactly is zero up to rounding, and may be negative for ever
+        if steps >= iterations or loss <= 0 or not loss <= (1 - STALL) * before:
             return memory.detach().cpu().numpy(), steps
         before = loss
 
