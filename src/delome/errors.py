@@ -10,9 +10,7 @@ class DelomeError(Exception):
     """Base of all errors raised on purpose; the command line prints its sentence and exits with 2."""
 
     def __init__(self, sentence: str) -> None:
-        # it quotes what was given: neither its length nor a line break or terminal escape in it may hide the rest
-        short = sentence if len(sentence) <= 2000 else f"{sentence[:1000]} … {sentence[-800:]}"
-        super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in short))
+        super().__init__(one_line(sentence))
 
 
 class GraphError(DelomeError):
@@ -45,6 +43,16 @@ class StorageError(DelomeError):
 
 class RunFolderError(StorageError):
     """A run folder that belongs to another run."""
+
+
+def one_line(sentence: str) -> str:
+    """A sentence that quotes what was given: neither its length nor a line break or escape in it hides the rest.
+
+    >>> print(one_line("unknown method 'a\\nb'"))
+    unknown method 'a\\nb'
+    """
+    short = sentence if len(sentence) <= 2000 else f"{sentence[:1000]} … {sentence[-800:]}"
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in short)
 
 
 def shown(value: object) -> str:

@@ -120,6 +120,8 @@ def parse_assignments(owner: type, assignments: list[str], of: str) -> dict[str,
     """``["tau=0.5", ...]`` as values for ``owner``; ``of`` names the owner in error messages."""
     known = parameters_of(owner)
     values = {}
+    if not isinstance(assignments, list | tuple):
+        raise ParameterError(f"assignments must be a list of texts 'name=value', not {shown(assignments)}")
     for assignment in assignments:
         if not isinstance(assignment, str):
             raise ParameterError(f"{shown(assignment)} is not of the form 'name=value'")

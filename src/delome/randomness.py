@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 
 import numpy as np
@@ -31,7 +32,9 @@ def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> T
     A random network has millions of entries and drawing them is what costs; 16 bits an entry are enough for
     an initialisation and four times cheaper than a float draw.
     """
-    size = int(np.prod(shape))
+    size = math.prod(shape)
+    if size > 2**40:  # numpy and torch would report numbers that do not fit, each in its own way
+        raise MemoryError(f"{size:,} random numbers do not fit in memory")
     grid = np.frombuffer(rng.bytes(2 * size), dtype=np.int16).astype(np.float32)
     grid += np.float32(0.5)
     grid *= np.float32(bound / 32768)

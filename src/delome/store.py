@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,5 +102,5 @@ def remove_state(folder: Path) -> None:
         for file in folder.glob("*.safetensors"):
             file.unlink()
         remove_leftovers(folder)
-        with suppress(OSError):  # not empty
+        if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import shlex
 import sys
 
@@ -9,18 +11,25 @@ import typer
 
 from delome.cli import catalogue, model, run
 from delome.cli.app import app
-from delome.errors import DelomeError
+from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
+
+TOO_LARGE = re.compile(r"memory|overflow|too (big|large)|dimension exceeded")
+"""What torch and numpy say of sizes for which there is no memory, or not even a number."""
 
 __all__ = ["app", "catalogue", "main", "model", "run"]
 
 
 def main() -> None:
     """Entry point: an error a person can mend is one sentence and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may hold bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except typer.TyperException as error:  # a mistyped option or command
-        print(f"delome: {' '.join(error.format_message().split())}", file=sys.stderr)
+        if not (sentence := " ".join(error.format_message().split())):  # no command: the help was shown
+            sys.exit(0)
+        print(f"delome: {one_line(sentence)}", file=sys.stderr)
         sys.exit(2)
     except typer.Abort:
         print("delome: interrupted", file=sys.stderr)
@@ -28,8 +37,8 @@ def main() -> None:
     except DelomeError as error:
         print(f"delome: {error}", file=sys.stderr)
         sys.exit(2)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+    except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
+        if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):
             raise
         print("delome: not enough memory for this run: choose a smaller graph, budget or network", file=sys.stderr)
         sys.exit(2)

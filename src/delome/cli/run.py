@@ -86,9 +86,6 @@ def run(
         seeds=seeds,
         seed=seed,
     )
-    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
-    if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
-        print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
     if not checkpoint_every >= 0:
         raise ParameterError(f"checkpoint-every must be at least 0 seconds, not {checkpoint_every}")
     stop = Stop()
@@ -110,6 +107,9 @@ def run(
                 note = "this run was finished before: these are its results, and --fresh runs it again"
                 print(f"delome: note: {note}", file=sys.stderr)
             figures = write_figures(folder, result)
+    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
+    if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
+        print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False))
         return

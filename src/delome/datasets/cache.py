@@ -18,7 +18,15 @@ CHECKSUMS = "checksums.json"
 def cache_root(data_root: str | Path | None = None) -> Path:
     """``data_root`` if given, else the folder in ``DELOME_DATA``, else ``delome`` in the platform's cache folder."""
     chosen = str(data_root) if data_root is not None else os.environ.get("DELOME_DATA", "")
-    return Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
+    try:
+        root = Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
+        root.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, a home that nobody has
+        reason = getattr(error, "strerror", None) or error
+        raise DatasetError(f"cannot use '{chosen}' ({reason}): choose another folder with --data-root") from None
+    return root
 
 
 def _platform_cache() -> Path:

@@ -64,6 +64,7 @@ def _check(
         "imbalance must be at least 1": imbalance >= 1,
         "noise must not be negative": noise >= 0,
         "noise must be at most 1e30": noise <= 1e30,
+        "features must be fewer than 2^31": features < 2**31,
         "nodes and edges must be fewer than 2^31 each": nodes < 2**31 and nodes * degree < 2**31,
         "seed must not be negative": seed >= 0,
     }

@@ -68,7 +68,7 @@ class RunConfig:
             raise ParameterError(f"budget must be at least 1 row per class, not {shown(budget)}")
         known = parameters_of(learner)
         given = {"backbone": backbone, "epochs": epochs, "budget": budget}
-        assigned = parse_assignments(learner, assignments or [], f"method {method_name}")
+        assigned = parse_assignments(learner, [] if assignments is None else assignments, f"method {method_name}")
         if twice := [name for name, value in given.items() if value is not None and name in assigned]:
             raise ParameterError(f"{twice[0]} is given twice: as an option and with --set")
         defaults = {"setting": setting, "device": device, "seed": seed, "budget": source.budget}

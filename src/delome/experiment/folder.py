@@ -44,6 +44,7 @@ class RunFolder:
         self.path = path
         self.continues = False
         self.notes: list[str] = []
+        self._made: list[Path] = []
         self._claim = ExitStack()
 
     @classmethod
@@ -59,6 +60,7 @@ class RunFolder:
             if fresh:
                 folder._set_aside()
             is_new = not path.exists()
+            folder._made = [each for each in (path, *path.parents) if not each.exists()]
             path.mkdir(parents=True, exist_ok=True)
             folder._claim.enter_context(sole_writer(path))
         try:
@@ -140,7 +142,8 @@ class RunFolder:
                 seed.rmdir()
         self.close()
         with suppress(OSError):  # not empty
-            self.path.rmdir()
+            for made in self._made:
+                made.rmdir()
 
     def _has_results(self) -> bool:
         return any(self.path.glob("seed-*/*"))

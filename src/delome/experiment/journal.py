@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from delome.durable import is_there
 from delome.errors import StorageError
@@ -74,25 +75,21 @@ class TaskJournal:
             about, state = load_state(self.folder, KIND)
             if about["task"] != self.task:
                 return {}  # the task was finished before this could be removed
-            return {
-                phase: Reached(
-                    values["done"],
-                    values["seconds"],
-                    State(
-                        {
-                            name.removeprefix(f"{phase}/"): tensor
-                            for name, tensor in state.tensors.items()
-                            if name.startswith(f"{phase}/")
-                        },
-                        values["values"],
-                    ),
-                )
-                for phase, values in state.values.items()
-            }
+            return {phase: self._reached(phase, values, state) for phase, values in state.values.items()}
         except StorageError as error:
             raise StorageError(f"{error}; delete '{self.folder}' to go on from the last finished task") from None
         except (KeyError, TypeError, AttributeError):
             raise StorageError(f"'{self.folder}' is damaged: delete it to go on from the last finished task") from None
+
+    def _reached(self, phase: str, values: dict[str, Any], state: State) -> Reached:
+        done, seconds, own = values["done"], values["seconds"], values["values"]
+        if type(done) is not int or done < 0 or not isinstance(seconds, int | float) or not isinstance(own, dict):
+            raise TypeError("not what was written")
+        prefix = f"{phase}/"
+        tensors = {
+            name.removeprefix(prefix): tensor for name, tensor in state.tensors.items() if name.startswith(prefix)
+        }
+        return Reached(done, seconds, State(tensors, own))
 
     def found(self, phase: str) -> Reached | None:
         return self.phases.get(phase)

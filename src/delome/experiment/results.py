@@ -24,7 +24,14 @@ class TaskResult:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        return cls(**document | {"storage": Storage(**document["storage"])})
+        """What was written; a ``TypeError`` if something else was."""
+        found = cls(**document | {"storage": Storage(**document["storage"])})
+        if not isinstance(found.seconds, dict) or not isinstance(found.report, dict):
+            raise TypeError("numbers without names")
+        lists = [found.accuracies, found.micro, list(found.seconds.values()), list(asdict(found.storage).values())]
+        if not all(_are_numbers(each) for each in (*lists, *found.report.values())):
+            raise TypeError("no numbers")
+        return found
 
 
 @dataclass
@@ -33,6 +40,15 @@ class SeedResult:
 
     seed: int
     tasks: list[TaskResult] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """What was written; a ``KeyError`` or ``TypeError`` if something else was."""
+        found = cls(document["seed"], [TaskResult.from_dict(task) for task in document["tasks"]])
+        for number, task in enumerate(found.tasks):
+            if not len(task.accuracies) == len(task.micro) == number + 1:
+                raise TypeError("no triangle")
+        return found
 
     @property
     def matrix(self) -> AccuracyMatrix:
@@ -133,6 +149,10 @@ class RunResult:
             "parameters": parameters,
             "versions": versions(),
         }
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) in (int, float) for value in values)
 
 
 def _sum(parts: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -41,7 +41,7 @@ def run(
         place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
         learner, result = config.learner(seed), SeedResult(seed)
         if place is not None:
-            result = place.take_up(learner)
+            result = place.take_up(learner, len(stream))
         remaining = list(stream)[len(result.tasks) :]
         for task in remaining:
             tracker = make_tracker(result, task.index, len(stream))
@@ -72,21 +72,22 @@ class SeedFolder:
         self.path = folder.path / self.name
         self.finished = False
 
-    def take_up(self, learner: Learner) -> SeedResult:
-        """Results of the tasks that need not be learned again; the learner becomes the one that has learned them."""
+    def take_up(self, learner: Learner, tasks: int) -> SeedResult:
+        """Results of those of so many tasks that need not be learned again; the learner becomes the one that has
+        learned them, unless it was the last."""
         result, file = SeedResult(self.seed), self.path / RESULT
         remove_leftovers(self.path)
         if is_there(file):
             try:
                 found = read_document(file, RESULT_KIND)
-                result.tasks = [TaskResult.from_dict(task) for task in found["tasks"]]
-                self.finished = found["finished"]
-                if found["seed"] != self.seed:
-                    raise StorageError(f"'{file}' is the result of another seed")
+                result, self.finished = SeedResult.from_dict(found), found["finished"]
             except StorageError as error:
                 raise RunFolderError(f"{error}: start over with --fresh") from None
             except (KeyError, TypeError):
                 raise RunFolderError(f"'{file}' is damaged: start over with --fresh") from None
+            too_few = self.finished and len(result.tasks) < tasks
+            if result.seed != self.seed or len(result.tasks) > tasks or too_few:
+                raise RunFolderError(f"'{file}' is not a result of this run: start over with --fresh")
         if not self.finished:
             known = self._load(learner)
             if known > len(result.tasks):

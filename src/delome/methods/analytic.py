@@ -85,8 +85,12 @@ class RidgeStatistics:
         """W = (A + γI)⁻¹ M with A = scatter + M Mᵀ and γ = ridge · tr(A) / rows: a noise variance per row."""
         moment = torch.addmm(self.scatter, self.means, self.means.T)
         gamma = ridge * moment.trace() / self.rows
-        moment.diagonal().add_(gamma.clamp(min=torch.finfo(moment.dtype).tiny))
-        return torch.cholesky_solve(self.means, torch.linalg.cholesky(moment))
+        moment.diagonal().add_(gamma.clamp(torch.finfo(moment.dtype).tiny, 1e30))
+        try:
+            factor = torch.linalg.cholesky(moment)
+        except torch.linalg.LinAlgError:
+            raise ParameterError(f"ridge {ridge:g} is too small to solve for so many features: try 0.3") from None
+        return torch.cholesky_solve(self.means, factor)
 
 
 @dataclass(kw_only=True)

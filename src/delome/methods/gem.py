@@ -39,8 +39,11 @@ def project(gradient: Tensor, old: Tensor, margin: float) -> Tensor:
     if (agreement >= 0).all():
         return gradient
     gram = (old @ old.T).double().cpu().numpy() + DAMPING * np.eye(len(old))
+    with np.errstate(over="ignore", invalid="ignore"):
+        linear = agreement + gram @ np.full(len(old), margin)
+    if not np.isfinite(linear).all():  # training has diverged: there is no direction to keep
+        return gradient
     factor = np.linalg.cholesky(gram)
-    linear = agreement + gram @ np.full(len(old), margin)
     u, _ = scipy.optimize.nnls(factor.T, -scipy.linalg.solve_triangular(factor, linear, lower=True))
     return gradient + torch.from_numpy(u + margin).to(old) @ old
 

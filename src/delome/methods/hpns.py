@@ -34,6 +34,9 @@ LR_DECAY = 0.01
 CLASS_HEAD_WEIGHT = 10
 NODES_AT_ONCE = 1024
 
+MOST_WEIGHTS = 10**8
+"""Weights of the attention over a node's embeddings beyond which parameters are refused."""
+
 
 @dataclass(kw_only=True)
 class HPNs(Learner):
@@ -96,6 +99,11 @@ class HPNs(Learner):
         # attribute slots, then the slots of all neighbours for each relation extractor
         self.neighbours = self.neighbours_first + self.neighbours_second
         self.slots = self.attribute_extractors + self.relation_extractors * self.neighbours
+        if self.slots**2 * self.dimension > MOST_WEIGHTS:
+            raise ParameterError(
+                f"{self.slots} embeddings of dimension {self.dimension} for each node are too many: "
+                "lower dimension, the neighbours or the extractors of a task"
+            )
         self._start(0)
 
     def _start(self, width: int) -> None:

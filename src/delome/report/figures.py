@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from delome.errors import one_line
 from delome.experiment.folder import RunFolder
 from delome.experiment.results import RunResult
 
@@ -16,7 +18,9 @@ from delome.experiment.results import RunResult
 def write_figures(folder: RunFolder, result: RunResult) -> list[Path]:
     """``accuracy_matrix.png`` (mean over seeds) and ``curve.png``."""
     figures = {"accuracy_matrix.png": accuracy_matrix(result), "curve.png": curve(result)}
-    return [folder.write(name, partial(figure.savefig, dpi=150)) for name, figure in figures.items()]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a dataset's name may be in any script
+        return [folder.write(name, partial(figure.savefig, dpi=150)) for name, figure in figures.items()]
 
 
 def title(result: RunResult) -> str:
@@ -30,7 +34,7 @@ def title(result: RunResult) -> str:
     )
     backbone = f", {parameters['backbone'].upper()}" if "backbone" in parameters else ""
     seeds = f", {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
-    return f"{result.config.method} on {dataset} ({parameters['setting'].upper()}{backbone}{budget}{seeds})"
+    return f"{result.config.method} on {one_line(dataset)} ({parameters['setting'].upper()}{backbone}{budget}{seeds})"
 
 
 def accuracy_matrix(result: RunResult) -> Figure:
@@ -49,7 +53,8 @@ def accuracy_matrix(result: RunResult) -> Figure:
             for j in range(t + 1):
                 colour = "white" if values[t, j] < 60 else "black"
                 axes.text(j, t, f"{values[t, j]:.0f}", ha="center", va="center", color=colour)
-    axes.set(xlabel="evaluated task", ylabel="after learning task", title=title(result))
+    axes.set(xlabel="evaluated task", ylabel="after learning task")
+    axes.set_title(title(result), parse_math=False)
     if tasks <= 12:
         axes.set(xticks=range(tasks), yticks=range(tasks))
     return figure
@@ -63,7 +68,8 @@ def curve(result: RunResult) -> Figure:
     curves = np.array([seed.matrix.curve for seed in result.seeds])
     axes.plot(tasks, result.curve, marker="o", markersize=4)
     axes.fill_between(tasks, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
-    axes.set(xlabel="tasks learned", ylabel="AA, %", ylim=(0, 102), title=title(result))
+    axes.set(xlabel="tasks learned", ylabel="AA, %", ylim=(0, 102))
+    axes.set_title(title(result), parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     return figure

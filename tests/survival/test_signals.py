@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import delome
+
+PROGRAM = Path(sysconfig.get_path("scripts")) / "delome"
+RUN = (
+    "run", "--dataset", "synthetic:nodes=120,classes=6,noise=4", "--method", "ergnn", "--epochs", "60",
+    "--set", "budget=4", "--set", "hidden=8",
+)  # fmt: skip
+Cli = Callable[..., Any]
+Left = Callable[[Path], dict[str, Any]]
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def started(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """The installed program at work."""
+    process = subprocess.Popen(
+        [PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(event: str, run: Path, process: subprocess.Popen[str]) -> None:
+    """Until a run has written such an event."""
+    while process.poll() is None:
+        log = run / "events.jsonl"
+        lines = log.read_text().split("\n")[:-1] if log.exists() else []
+        if any(json.loads(line)["event"] == event for line in lines):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"ended without {event}: {process.communicate()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_run_that_is_asked_to_stop_goes_on_when_the_printed_command_is_given(
+    number: signal.Signals, cli: Cli, folder: Path, left: Left
+) -> None:
+    whole = cli(*RUN, "--out", "whole", "--json").document
+    command = (*RUN, "--out", "stopped", "--checkpoint-every", "0", "--json")
+    with started(*command, "--fresh", folder=folder) as process:
+        wait_for("checkpoint", folder / "stopped", process)
+        process.send_signal(number)
+        out, err = process.communicate()
+    assert process.returncode == 128 + number
+    assert out == ""
+    stopping, stopped = err.splitlines()
+    assert stopping == "delome: stopping after this step; once more stops at once"
+    before, _, printed = stopped.partition("to go on from here: ")
+    assert before == "delome: stopped; "
+    assert shlex.split(printed) == ["delome", *command]
+    assert not (folder / "stopped" / ".lock").exists()
+    assert (folder / "stopped" / "seed-0" / "progress").exists()
+    again = cli(*shlex.split(printed)[1:])
+    assert (again.code, again.err) == (0, "")
+    assert left(folder / "stopped") == left(folder / "whole")
+    assert again.document["matrices"] == whole["matrices"]
+
+
+@pytest.fixture
+def slow_second_task(tmp_path: Path) -> Path:
+    """A graph whose first task is learned at once, and of whose second one a single pass takes long."""
+    labels = np.repeat(np.arange(4), [5, 5, 20_000, 20_000])
+    file = tmp_path / "graph.npz"
+    empty = sp.csr_array((len(labels), len(labels)))
+    arrays = {f"adj_{part}": getattr(empty, part) for part in ("data", "indices", "indptr", "shape")}
+    np.savez(file, features=np.ones((len(labels), 2), np.float32), labels=labels, **arrays)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_run_that_is_asked_twice_ends_in_the_middle_of_a_step(
+    number: signal.Signals, code: int, slow_second_task: Path, folder: Path
+) -> None:
+    command = ("run", "--dataset", f"file:{slow_second_task}", "--method", "finetune", "--set", "batch_size=1")
+    with started(*command, "--epochs", "1", "--out", "run", folder=folder) as process:
+        wait_for("task", folder / "run", process)
+        process.send_signal(number)
+        assert process.stderr is not None
+        assert process.stderr.readline() == "delome: stopping after this step; once more stops at once\n"
+        process.send_signal(number)
+        _, err = process.communicate()
+    assert process.returncode == code
+    assert err in ("", "delome: interrupted\n")
+    assert delome.load(folder / "run" / "seed-0" / "model").classes == [0, 1]
+    assert not (folder / "run" / "seed-0" / "progress").exists()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import delome
+from delome.durable import sole_writer
+from delome.errors import StorageError
+from delome.experiment import RunConfig, RunFolder
+
+Ask = Callable[..., dict[str, Any]]
+Cli = Callable[..., Any]
+Left = Callable[[Path], dict[str, Any]]
+Snapshot = Callable[..., dict[str, Any]]
+
+TINY = "synthetic:nodes=24,classes=4,features=4,noise=4"
+COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2", "--json")
+
+
+@pytest.fixture
+def config() -> RunConfig:
+    return RunConfig.resolve(TINY, "finetune", epochs=2, assignments=["hidden=2"])
+
+
+def refusal(folder: Path) -> str:
+    return f"another process is writing in '{folder}': wait for it or choose another folder"
+
+
+@pytest.mark.parametrize("at", [30, 60, 120])
+def test_a_run_folder_has_one_writer(
+    at: int, config: RunConfig, life: Ask, cli: Cli, folder: Path, left: Left, snapshot: Snapshot
+) -> None:
+    run, fingerprint = folder / "run", config.stream().fingerprint()
+    assert life(config, run, at=at, event="pause before") == {"holding": True}
+    before = snapshot(run)
+    assert ".lock" in before
+    for fresh in (False, True):
+        with pytest.raises(StorageError) as error:
+            RunFolder.open(run, config, fingerprint, fresh=fresh)
+        assert str(error.value) == refusal(run)
+    for options in ((), ("--fresh",)):
+        outcome = cli(*COMMAND, "--out", str(run), *options)
+        assert (outcome.code, outcome.out, outcome.err) == (2, "", f"delome: {refusal(run)}\n")
+    assert snapshot(run) == before
+    assert list(folder.iterdir()) == [run]
+    assert life(config, run)["ended"] == -9  # the one that held it is killed
+    with RunFolder.open(run, config, fingerprint) as place:
+        assert place.continues
+    assert life(config, run) == life(config, folder / "whole") == {"ended": 0}
+    assert left(run) == left(folder / "whole")
+
+
+@pytest.mark.slow
+def test_the_installed_program_is_refused_too(config: RunConfig, life: Ask, folder: Path, snapshot: Snapshot) -> None:
+    run = folder / "run"
+    assert life(config, run, at=60, event="pause before") == {"holding": True}
+    before = snapshot(run)
+    program = Path(sysconfig.get_path("scripts")) / "delome"
+    ended = subprocess.run([program, *COMMAND, "--out", run], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"delome: {refusal(run)}\n")
+    assert snapshot(run) == before
+    life(config, run)
+
+
+def test_a_folder_has_one_writer_in_a_process_too(config: RunConfig, tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path, config), pytest.raises(StorageError, match="another process is writing"):
+        RunFolder.open(tmp_path, config)
+    RunFolder.open(tmp_path, config).close()
+
+
+def test_a_saved_learner_has_one_writer_and_any_number_of_readers(
+    config: RunConfig, lives: Any, life: Ask, tmp_path: Path, snapshot: Snapshot
+) -> None:
+    stream, folder = config.stream(), tmp_path / "model"
+    old, new = lives.learned(config, stream, 1), lives.learned(config, stream, 2)
+    old.save(folder)
+    assert life(config, folder, tasks=2, at=10, event="pause before") == {"holding": True}
+    before = snapshot(folder)
+    with pytest.raises(StorageError) as error:
+        new.save(folder)
+    assert str(error.value) == refusal(folder)
+    assert snapshot(folder) == before
+    assert delome.load(folder).classes == old.classes
+    life(config, folder)  # the one that held it is killed
+    new.save(folder)
+    assert delome.load(folder).classes == new.classes
+    assert not (folder / ".lock").exists()
+
+
+def test_one_who_waits_writes_after_the_other(config: RunConfig, life: Ask, tmp_path: Path) -> None:
+    asked = []
+
+    def waiting() -> None:
+        asked.append(True)
+        life(config, tmp_path / "run")  # the one that held it is killed
+
+    assert life(config, tmp_path / "run", at=60, event="pause before") == {"holding": True}
+    with sole_writer(tmp_path / "run", waiting):
+        assert asked == [True]
+        assert (tmp_path / "run" / ".lock").exists()
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_claim_on_a_folder_that_was_moved_away_leaves_the_claim_on_its_successor(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with sole_writer(folder):
+        folder.rename(tmp_path / "moved")
+        folder.mkdir()
+        successor = sole_writer(folder)
+        successor.__enter__()
+    with pytest.raises(StorageError, match="another process is writing"), sole_writer(folder):
+        pass
+    successor.__exit__(None, None, None)
+
+
+def test_fresh_keeps_what_was_there_as_numbered_backups(
+    config: RunConfig, cli: Cli, folder: Path, snapshot: Snapshot
+) -> None:
+    run = folder / "run"
+    command = (*COMMAND, "--out", str(run))
+    assert cli(*command).code == 0
+    (run / "notes of my own.txt").write_text("precious")
+    first = snapshot(run)
+    outcome = cli(*command, "--fresh")
+    assert outcome.code == 0
+    assert re.fullmatch(rf"delome: note: the run that was there is kept in '{run}.backup-1'\n", outcome.err)
+    second = snapshot(run)
+    assert "notes of my own.txt" not in second
+    assert cli(*command, "--fresh").code == 0
+    assert snapshot(folder / "run.backup-1") == first
+    assert snapshot(folder / "run.backup-2") == second
+    assert sorted(place.name for place in folder.iterdir()) == ["run", "run.backup-1", "run.backup-2"]
+
+
+def test_fresh_keeps_results_whose_configuration_is_missing(
+    config: RunConfig, cli: Cli, folder: Path, snapshot: Snapshot
+) -> None:
+    run = folder / "run"
+    command = (*COMMAND, "--out", str(run))
+    assert cli(*command).code == 0
+    (run / "config.json").unlink()
+    before = snapshot(run)
+    outcome = cli(*command)
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"delome: '{run}' holds results, but not the config.json that says of what: "
+        "choose another folder with --out, or start over with --fresh\n"
+    )
+    assert snapshot(run) == before
+    assert cli(*command, "--fresh").code == 0
+    assert snapshot(folder / "run.backup-1") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("event", ["kill before", "kill after"])
+def test_fresh_survives_a_kill_at_any_call(
+    event: str, config: RunConfig, lives: Any, life: Ask, tmp_path: Path, left: Left, snapshot: Snapshot
+) -> None:
+    stream = config.stream()
+    lives.live(config, stream, tmp_path / "first" / "run")
+    before, wanted = snapshot(tmp_path / "first" / "run"), left(tmp_path / "first" / "run")
+    for at in range(12):
+        place = tmp_path / f"{at}"
+        shutil.copytree(tmp_path / "first", place)
+        ended = life(config, place / "run", fresh=True, watch=str(place), at=at, event=event)
+        assert ended["ended"] == -9
+        lives.live(config, stream, place / "run", fresh=not (place / "run.backup-1").exists())
+        assert left(place / "run") == wanted
+        assert snapshot(place / "run.backup-1", ".lock") == before
