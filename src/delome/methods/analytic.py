@@ -86,10 +86,9 @@ class RidgeStatistics:
         moment = torch.addmm(self.scatter, self.means, self.means.T)
         gamma = ridge * moment.trace() / self.rows
         moment.diagonal().add_(gamma.clamp(torch.finfo(moment.dtype).tiny, 1e30))
-        try:
-            factor = torch.linalg.cholesky(moment)
-        except torch.linalg.LinAlgError:
-            raise ParameterError(f"ridge {ridge:g} is too small to solve for so many features: try 0.3") from None
+        factor, failed = torch.linalg.cholesky_ex(moment)
+        if failed:
+            raise ParameterError(f"ridge {ridge:g} is too small to solve for so many features: try 0.3")
         return torch.cholesky_solve(self.means, factor)
 
 
