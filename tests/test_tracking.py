@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from delome.errors import StateError
 from delome.state import State
 from delome.tracking import Reached, Tracker
 
@@ -106,3 +107,8 @@ def test_steps_of_an_earlier_life_are_loaded_and_left_out(done: int) -> None:
     assert counting(tracker, 4)[-1] == 6
     assert len(second.entries) == 4 - done
     assert 100 <= tracker.seconds["add"] < 101
+
+
+def test_more_steps_than_there_are_cannot_have_been_done() -> None:
+    with pytest.raises(StateError, match="5 steps of add are said to be done, but there are only 4"):
+        counting(Tracker(Notebook({"add": Reached(5, 0.0, State(values={"sum": 1}))})), 4)

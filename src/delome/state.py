@@ -43,8 +43,8 @@ class State:
 
 
 def counts(values: Any, name: str) -> list[int]:
-    """The values, refused unless they are a list of whole numbers from 0 on."""
-    if not isinstance(values, list) or not all(type(value) is int and value >= 0 for value in values):
+    """The values, refused unless they are a list of whole numbers from 0 on that fit in 64 bits."""
+    if not isinstance(values, list) or not all(type(value) is int and 0 <= value < 2**63 for value in values):
         raise StateError(f"the state does not fit the learner: '{name}' must hold whole numbers, not {values!r:.40}")
     return list(values)
 

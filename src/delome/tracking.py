@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from delome.errors import StateError
 from delome.state import State
 
 
@@ -85,6 +86,8 @@ class Tracker:
         journal, first = self.journal, 0
         if journal is not None and (earlier := journal.found(name)) is not None:
             first = earlier.done
+            if first > total:
+                raise StateError(f"{first} steps of {name} are said to be done, but there are only {total}")
             load(earlier.state)
             self.seconds[name] = self.seconds.get(name, 0.0) + earlier.seconds
         seconds = self.seconds.get(name, 0.0)

@@ -262,32 +262,28 @@ CHANGES: list[Change] = [
 ]
 
 
-@st.composite
-def changes(draw: st.DrawFn) -> Change:
-    """One way to spoil an array, or to give it in another form."""
-    form, place = draw(st.sampled_from(SPARSE)), draw(st.integers(-2, 4))
-    value = draw(st.sampled_from([-(2**31), -7, -1, 0, 1, 2, 3, 99, 2**31 - 1]))
-    odd = draw(st.sampled_from(["", "grad", "bfloat16", "complex"]))
-    layout = draw(st.sampled_from(["coo", "csr", "csc", "bsr", "hybrid"]))
-    number = st.one_of(
-        st.sampled_from([np.nan, np.inf, -np.inf, 1e300, -1.0, -2.0, 0.5, 2.0**63, 3e38]),
-        st.floats(allow_subnormal=True),
-    )
-    starts = [0, *draw(st.lists(st.integers(-2, 9), min_size=2, max_size=2)), 2]
-    return draw(
-        st.one_of(
-            st.sampled_from(CHANGES),
-            st.sampled_from(DTYPES).map(as_dtype),
-            st.sampled_from([None, *TENSOR_TYPES]).map(as_tensor),
-            st.just(as_sparse_tensor(layout, odd)),
-            st.just(as_broken_sparse_tensor(value)),
-            st.just(as_broken_csr_tensor(starts, [value, 0])),
-            st.just(as_scipy(form, matrix=place % 2 == 0)),
-            st.sampled_from(["indices", "indptr"]).map(lambda part: as_broken_scipy(form, part, place, value)),
-            st.just(as_short_scipy(form)),
-            number.map(with_value),
-        )
-    )
+forms = st.sampled_from(SPARSE)
+indices = st.sampled_from([-(2**31), -7, -1, 0, 1, 2, 3, 99, 2**31 - 1])
+starts = st.lists(st.integers(-2, 9), min_size=2, max_size=2).map(lambda inner: [0, *inner, 2])
+numbers = st.floats() | st.sampled_from([np.nan, np.inf, -np.inf, 1e300, -1.0, -2.0, 0.5, 2.0**63, 3e38])
+
+# one way to spoil an array, or to give it in another form
+changes: st.SearchStrategy[Change] = st.one_of(
+    st.sampled_from(CHANGES),
+    st.sampled_from(DTYPES).map(as_dtype),
+    st.sampled_from([None, *TENSOR_TYPES]).map(as_tensor),
+    st.builds(
+        as_sparse_tensor,
+        st.sampled_from(["coo", "csr", "csc", "bsr", "hybrid"]),
+        st.sampled_from(["", "grad", "bfloat16", "complex"]),
+    ),
+    st.builds(as_broken_sparse_tensor, indices),
+    st.builds(as_broken_csr_tensor, starts, st.tuples(indices, st.just(0)).map(list)),
+    st.builds(as_scipy, forms, st.booleans()),
+    st.builds(as_broken_scipy, forms, st.sampled_from(["indices", "indptr"]), st.integers(-2, 4), indices),
+    st.builds(as_short_scipy, forms),
+    st.builds(with_value, numbers),
+)
 
 
 @st.composite
@@ -309,7 +305,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
             given[name] = draw(hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)))
         else:
             try:
-                given[name] = unwarned(draw(changes()), given[name])
+                given[name] = unwarned(draw(changes), given[name])
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, OverflowError):
                 continue  # there is no such array
     return given
@@ -349,10 +345,43 @@ def assert_valid(graph: Graph) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=900)
+@settings(max_examples=1200)
 @given(given=arguments(), undirected=st.booleans())
 def test_arrays_are_a_graph_or_refused(given: dict[str, Any], undirected: bool, attempt: Attempt) -> None:
     graph = attempt(lambda: Graph(**given, undirected=undirected))
+    if graph is not None:
+        assert_valid(graph)
+
+
+whole = st.integers(-3, 6) | st.sampled_from([2**31, 2**62, -(2**62), 127, -128, 255])
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> dict[str, Any]:
+    """Arrays in the form they should have, with any numbers in them."""
+    nodes = draw(st.integers(1, 4))
+    dtype, wide = draw(st.sampled_from(["i1", "u1", "i4", "u8", ">i8"])), draw(st.sampled_from(["f2", "f4", "f8", "g"]))
+    edges = draw(st.lists(st.tuples(whole, whole), max_size=3)) if draw(st.booleans()) else []
+    features = draw(hnp.arrays(np.float64, (nodes, 2), elements=numbers if draw(st.booleans()) else st.integers(0, 2)))
+    labels = draw(st.lists(whole, min_size=nodes, max_size=nodes))
+    return {
+        "edge_index": unwarned(np.array(edges, dtype=np.int64).reshape(-1, 2).T.astype, dtype),
+        "features": unwarned(features.astype, wide),
+        "labels": unwarned(np.array(labels).astype, dtype),
+    }
+
+
+@pytest.mark.slow
+@settings(max_examples=500)
+@given(given=contents(), undirected=st.booleans())
+def test_numbers_are_a_graph_or_refused(given: dict[str, Any], undirected: bool, attempt: Attempt) -> None:
+    graph = attempt(lambda: Graph(**given, undirected=undirected))
+    fits = [
+        bool(np.isfinite(unwarned(given["features"].astype, np.float32)).all()),
+        bool((given["edge_index"] >= 0).all() and (given["edge_index"] < len(given["features"])).all()),
+        bool((given["labels"] >= -1).all() and (given["labels"] < 2**63).all()),
+    ]
+    assert (graph is not None) == all(fits)
     if graph is not None:
         assert_valid(graph)
 
@@ -461,6 +490,10 @@ def test_sparse_features_whose_indices_lead_outside_are_refused_instead_of_follo
 def test_tensors_that_numpy_cannot_read_directly_are_read(features: torch.Tensor) -> None:
     read = Graph([[0], [1]], features).features
     assert np.array_equal(read.toarray() if sp.issparse(read) else read, np.ones((3, 2)))
+
+
+def test_a_nan_that_signals_is_refused_without_a_warning(attempt: Attempt) -> None:
+    assert attempt(lambda: Graph([[0], [1]], signalling_nan(np.ones((2, 1))))) is None
 
 
 NO_CHARACTERS = np.full(2, 0x110000, dtype=np.uint32).view("<U1")

@@ -82,7 +82,8 @@ def test_a_run_killed_at_any_call_that_changes_the_disk_ends_as_one_that_was_not
     tried, survived, lost = 0, 0, []
     for at, (call, name) in enumerate(calls):
         for event in ("kill before", "kill half way", "kill after"):
-            if event == "kill half way" and call != "write":
+            # before a call the disk is as it was after the one before it
+            if (event == "kill before" and at > 0) or (event == "kill half way" and call != "write"):
                 continue
             folder = tmp_path / f"{at} {event}"
             assert life(config, folder, at=at, event=event)["ended"] == KILLED
@@ -93,7 +94,7 @@ def test_a_run_killed_at_any_call_that_changes_the_disk_ends_as_one_that_was_not
                 survived += 1
             lost += [f"{event} call {at}, {call} {name}: {each}" for each in different]
     show(f"{len(calls)} calls that change the disk: {survived} of {tried} kills survived")
-    assert tried > 2 * len(calls) > 400
+    assert tried > len(calls) > 200
     assert not lost, "\n".join(lost)
     assert survived == tried
 

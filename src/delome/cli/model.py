@@ -15,7 +15,7 @@ import typer
 
 from delome.cli.app import AsJson, DataRoot, app
 from delome.datasets import load_graph
-from delome.durable import sole_writer, told, write_text
+from delome.durable import is_there, sole_writer, told, write_text
 from delome.errors import ParameterError
 from delome.graph import Graph
 from delome.live import labelled_nodes
@@ -53,7 +53,7 @@ def learn(
     """
     from delome.report.progress import RunProgress
 
-    is_new = not (model / MANIFEST).exists()
+    is_new = not is_there(model / MANIFEST)
     given = {"--method": method_name, "--setting": setting, "--set": assignments or None}
     if not is_new and (refused := [option for option, value in given.items() if value is not None]):
         raise ParameterError(f"'{model}' is already a model: leave out {refused[0]}, which only a new one takes")

@@ -14,6 +14,7 @@ from rich.markup import escape
 from delome.cli.app import AsJson, DataRoot, app
 from delome.columns import Setting
 from delome.errors import ParameterError
+from delome.experiment.journal import Stopped
 
 
 @app.command()
@@ -100,7 +101,9 @@ def run(
                     result = run_config(
                         config, stream, folder, progress.tracker, checkpoint_every=checkpoint_every, stop=stop
                     )
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, Stopped):
+                    folder.event("stopped", signal=error.signal_number)
                 folder.discard_if_empty()
                 raise
             if progress.tasks == 0:

@@ -127,8 +127,8 @@ class GEM(GradientLearner):
         super().load_state(state)
         names = [f"stored.{k}" for k in range(len(self.columns.tasks))]
         self.positions = [state.tensor(name, [state.tensors[name].numel()], torch.int64).numpy() for name in names]
-        if any((positions < 0).any() for positions in self.positions):
-            raise StateError("the state does not fit the learner: positions of stored nodes cannot be negative")
+        if any((positions < 0).any() or (positions >= self.kept_graphs.rows).any() for positions in self.positions):
+            raise StateError("the state does not fit the learner: it stores nodes that are not there")
 
     def storage(self) -> Storage:
         kept = self.kept_graphs
