@@ -65,7 +65,7 @@ def _check(
         "noise must not be negative": noise >= 0,
         "noise must be at most 1e30": noise <= 1e30,
         "features must be fewer than 2^31": features < 2**31,
-        "nodes and edges must be fewer than 2^31 each": nodes < 2**31 and nodes * degree < 2**31,
+        "nodes, and edges (nodes x degree), must be fewer than 2^31 each": nodes < 2**31 and nodes * degree < 2**31,
         "seed must not be negative": seed >= 0,
     }
     for sentence, holds in limits.items():
