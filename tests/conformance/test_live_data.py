@@ -27,7 +27,12 @@ def variants():
         backbones += ["gcn"] * (name in ON_GCN) + ["gat"] * (name in ON_GAT)
         for setting in method.settings:
             for backbone in backbones:
-                yield pytest.param((name, setting, backbone), id="-".join(filter(None, (name, setting, backbone))))
+                first = setting == method.settings[0] and backbone == backbones[0]
+                yield pytest.param(
+                    (name, setting, backbone),
+                    id="-".join(filter(None, (name, setting, backbone))),
+                    marks=[] if first else pytest.mark.slow,
+                )
 
 
 def learner_of(name, **parameters):

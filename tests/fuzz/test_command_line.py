@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import subprocess
+import sysconfig
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +56,7 @@ odd_datasets = st.one_of(
         ["digits:neighbours=0", "digits:neighbour=3", "digits:3", "corafull:seed=1", "reddit:x", "ar xiv", ":"]
     ),
     st.sampled_from(
-        ["file:good.npz", "file:good.npz,undirected=false", "file:good.npz,undirected=2", "file:$x$\\.npz"]
+        ["file:good.npz", "file:good.npz,undirected=false", "file:good.npz,undirected=2", "file:$\\y$.npz"]
     ),
     st.sampled_from(
         ["file:[red]图.npz", "file:\udcff.npz", "file:bad.npz", "file:bad.pt", "file:.", "file:~nobody-here/x.npz"]
@@ -174,7 +177,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "features": np.eye(24, 3, dtype=np.float32),
     }
     names = np.array(["[red]", "a\nb", "图", "$x$"])
-    for name in ("good", "[red]图", "\udcff", "$x$\\"):
+    for name in ("good", "[red]图", "\udcff", "$\\y$"):
         np.savez(folder / f"{name}.npz", **graph, labels=ring % 4, class_names=names)
     np.savez(folder / "one_class.npz", **graph, labels=ring * 0)
     for name in ("bad.npz", "bad.pt", "taken"):
@@ -224,7 +227,7 @@ ONE_CLI = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(arguments=["run", *SMALL, "--set", "hidden=1000000000000", "--out", "out/deep/er"])
 @example(arguments=["run", *SMALL, "--set", "hidden=4611686018427387904"])
 @example(arguments=["run", *SMALL, "--budget", "3", "--dataset", "file:absent.npz"])
-@example(arguments=["run", *SMALL, "--dataset", "file:$x$\\.npz"])
+@example(arguments=["run", *SMALL, "--dataset", "file:$\\y$.npz"])
 @example(arguments=["run", *SMALL, "--dataset", "file:[red]图.npz"])
 @example(arguments=["run", *SMALL, "--dataset", "file:\udcff.npz"])
 @example(arguments=["run", *SMALL, "--dataset", "file:good.npz", "--out", "\udcff"])
@@ -305,3 +308,20 @@ def test_an_extreme_parameter_of_a_method_is_run_or_refused_in_one_sentence(
     arguments: list[str], cli: Cli, here: Path
 ) -> None:
     assert_done_or_refused(arguments, cli, here)
+
+
+@pytest.mark.slow
+def test_a_ridge_that_is_too_small_is_refused(cli: Cli, here: Path) -> None:
+    ridge = ("--set", "features=64", "--set", "ridge=1e-320")
+    assert cli("run", *SMALL, "--method", "analytic", *ridge).err.startswith("delome: ridge 9.99989e-321 is too small ")
+
+
+@pytest.mark.slow
+def test_a_file_whose_name_is_no_text_is_shown(here: Path) -> None:
+    program = Path(sysconfig.get_path("scripts")) / "delome"
+    strict = dict(os.environ, PYTHONIOENCODING="utf-8:strict")
+    shown = subprocess.run(
+        [program, "datasets", "show", "file:\udcff.npz"], capture_output=True, check=False, env=strict
+    )
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert rb"file:\udcff.npz" in shown.stdout

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from delome import Graph, load_graph
 from delome.datasets import DATASETS
-from delome.errors import ParameterError
+from delome.errors import DatasetError, ParameterError
 from delome.experiment import RunConfig
 from delome.methods import METHODS
 from delome.parameters import parameters_of
@@ -238,3 +238,14 @@ def test_what_once_passed_or_failed_otherwise_is_refused_in_a_sentence(options: 
     with pytest.raises(ParameterError) as error:
         RunConfig.resolve(**options)
     assert str(error.value) == sentence
+
+
+def test_a_graph_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("delome.datasets.synthetic.generator", exhausted)
+    with pytest.raises(
+        DatasetError, match=r"^dataset 'synthetic:nodes=60' does not fit in memory: choose a smaller one$"
+    ):
+        load_graph("synthetic:nodes=60", classes=4)

@@ -444,6 +444,13 @@ def test_a_path_to_no_graph_is_refused(path: str, suffix: str, folder: Path, att
     assert attempt(lambda: files.load(f"{within}{suffix}")) is None
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
+def test_an_archive_that_claims_to_span_several_disks_is_refused(suffix: str, tmp_path: Path, attempt: Attempt) -> None:
+    end = GOOD["data.pt"].index(b"PK\x06\x07")
+    (tmp_path / f"disks{suffix}").write_bytes(GOOD["data.pt"][: end + 4] + b"\x01" + GOOD["data.pt"][end + 5 :])
+    assert assert_loads_or_is_refused(tmp_path / f"disks{suffix}", attempt) is None
+
+
 @pytest.mark.parametrize("name", GOOD)
 def test_the_files_that_are_damaged_here_are_good(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(GOOD[name])

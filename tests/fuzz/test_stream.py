@@ -81,7 +81,7 @@ def assert_sound(stream: TaskStream, graph: Graph) -> None:
         columns += task.classes
         assert task.class_labels == tuple(stream.classes[column] for column in task.classes)
         own = np.concatenate([task.train, task.val, task.test])
-        assert len(set(own.tolist())) == len(own)
+        assert len(set(task.nodes[own].tolist())) == len(own)
         assert set(task.nodes[own].tolist()) == set(np.flatnonzero(np.isin(graph.labels, task.class_labels)).tolist())
         assert task.graph.num_nodes == len(task.nodes)
         for part in (task.train, task.val, task.test):

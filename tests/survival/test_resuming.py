@@ -17,6 +17,8 @@ from delome.tracking import Tracker
 
 Left = Callable[[Path], dict[str, Any]]
 
+pytestmark = pytest.mark.slow
+
 HARD = "synthetic:nodes=48,classes=4,features=12,noise=4"
 SMALL = {
     "hidden": "8", "epochs": "4", "dimension": "4", "budget": "4", "features": "32", "encoders": "5", "networks": "5",
