@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-LEAST = 5_000
+LEAST = 8_000
 """Examples of a full run, all files of this folder together; those written out with ``@example`` come on top."""
 
 
