@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,40 @@ def test_what_a_person_reads_names_classes_and_counts(cli: Cli, graph: Callable[
 
 def test_a_model_of_a_run_learns_and_predicts(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
     assert cli("run", "--dataset", graph(0, 1), *("--method", "delome", "--epochs", "2"), "--out", "r").code == 0
-    model = "r/seed-0/model"
-    assert cli("learn", "--model", model, "--graph", graph(9)).code == 0
-    assert delome.load(folder / model).classes == [0, 1, 9]
+    before = snapshot(folder)
+    outcome = cli("learn", "--model", "r/seed-0/model", "--graph", graph(9))
+    assert outcome.code == 2 and "belongs to a run, which could not go on: copy it" in outcome.err
+    assert snapshot(folder) == before
+    assert cli("predict", "--model", "r/seed-0/model", "--graph", graph(9)).code == 0
+    shutil.copytree(folder / "r/seed-0/model", folder / "copy")
+    assert cli("learn", "--model", "copy", "--graph", graph(9)).code == 0
+    assert delome.load(folder / "copy").classes == [0, 1, 9]
+
+
+def test_a_folder_that_is_no_model_is_not_made_one(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    (folder / "m" / "manifest.json").unlink()
+    before = snapshot(folder)
+    outcome = cli("learn", "--model", "m", "--graph", graph(0, 1), *SMALL)
+    assert outcome.code == 2 and "'m' has no manifest.json but 'state-" in outcome.err
+    assert snapshot(folder) == before
+
+
+def test_a_model_that_came_to_nothing_does_not_take_the_place_of_a_good_one(
+    cli: Cli, graph: Callable[..., str], folder: Path
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    before = snapshot(folder)
+    huge = np.full((24, 5), 3e38, dtype=np.float32)
+    outcome = cli("learn", "--model", "m", "--graph", graph(2, 3, features=huge))
+    assert outcome.code == 2 and "learning led to numbers that are not finite" in outcome.err
+    assert snapshot(folder) == before
+
+
+def test_predictions_can_be_written_to_a_pipe(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    assert cli("predict", "--model", "m", "--graph", graph(0, 1), "--out", "/dev/null").code == 0
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_task_incremental_model_needs_the_task(cli: Cli, graph: Callable[..., str]) -> None:

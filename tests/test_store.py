@@ -106,3 +106,11 @@ def test_removing_a_state_leaves_what_else_is_there(tmp_path: Path) -> None:
         remove_state(folder)
         assert folder.exists() == other
     assert [path.name for path in (tmp_path / "True").iterdir()] == ["mine.txt"]
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "bert.safetensors").write_bytes(b"precious")
+    save_state(tmp_path, "example", {}, example(1.0))
+    save_state(tmp_path, "example", {}, example(2.0))
+    remove_state(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bert.safetensors"]

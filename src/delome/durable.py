@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -28,13 +29,17 @@ def replacing(target: Path) -> Iterator[Path]:
 
     The new content is on the disk before the old is gone, so that at every moment one of them is there as a whole.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if is_there(target) and not target.is_file() and not target.is_symlink():
+        raise OSError(errno.EINVAL, "it is not a file")
+    make_folder(target.parent)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY, suffix=target.suffix)
     temporary = Path(name)
     try:
         yield temporary
         os.fsync(handle)
-        temporary.chmod(0o644)
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
         temporary.replace(target)
         sync_folder(target.parent)
     except BaseException:
@@ -64,7 +69,7 @@ def write_bytes(target: Path, content: bytes) -> None:
 
 def write_text(target: Path, text: str) -> None:
     """Writes a text file whole."""
-    write_bytes(target, text.encode())
+    write_bytes(target, text.encode(errors="backslashreplace"))  # a name may hold what is no text
 
 
 def sync_folder(folder: Path) -> None:
@@ -76,6 +81,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """Creates a folder and those above it that are missing, and puts their names on the disk."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        sync_folder(each.parent)
 
 
 def is_there(file: Path) -> bool:
@@ -99,7 +112,13 @@ def write_document(target: Path, kind: str, content: dict[str, Any]) -> None:
     {'x': [1.5, None]}
     """
     body = {"kind": kind, "format": FORMAT, **content}
-    text = json.dumps({"sha256": _checksum(body), **body}, indent=1, allow_nan=False)
+    try:
+        checksum = _checksum(body)
+    except ValueError:
+        raise StorageError(
+            f"cannot write '{target}': it would hold numbers that are not finite; try a smaller step size or features"
+        ) from None
+    text = json.dumps({"sha256": checksum, **body}, indent=1, allow_nan=False)
     write_text(target, text + "\n")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import delome
-from delome.durable import sole_writer, told
+from delome.durable import make_folder, sole_writer, told
 from delome.errors import DelomeError, ParameterError, StateError, StorageError
 from delome.methods.learner import Learner
 from delome.parameters import parameters_of, values_of
@@ -20,7 +20,7 @@ def save(learner: Learner, folder: str | Path) -> None:
     """Saves a learner in place of the one that is in the folder, which stays until the new one is complete."""
     place = Path(folder)
     with told(place):
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         with sole_writer(place):
             write(learner, place)
 

@@ -16,13 +16,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from delome.durable import read_document, remove_leftovers, told, write_bytes, write_document
+from delome.durable import make_folder, read_document, remove_leftovers, told, write_bytes, write_document
 from delome.errors import StorageError
 from delome.state import State
 
 MANIFEST = "manifest.json"
 _MEMORY_OF_A_TASK = re.compile(r"memory\.(\d+)\.")
-_FILE_NAME = re.compile(r"[a-z0-9-]+\.safetensors")
+_FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
 
 
 def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> None:
@@ -35,7 +35,7 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
         copy = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         parts.setdefault(part, {})[name] = copy
     with told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         remove_leftovers(folder)
         checksums = {}
         for part, tensors in parts.items():
@@ -46,9 +46,14 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
             if not _holds(file, content):
                 write_bytes(file, content)
         write_document(folder / MANIFEST, kind, {**about, "values": state.values, "files": checksums})
-        for file in folder.glob("*.safetensors"):
+        for file in _own_files(folder):
             if file.name not in checksums:
                 file.unlink()
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """Tensor files that states have left in a folder; others are none of our business."""
+    return [file for file in folder.glob("*.safetensors") if _FILE_NAME.fullmatch(file.name)]
 
 
 def _holds(file: Path, content: bytes) -> bool:
@@ -99,7 +104,7 @@ def remove_state(folder: Path) -> None:
     """Removes a state; what else the folder holds stays."""
     with told(folder):
         (folder / MANIFEST).unlink(missing_ok=True)
-        for file in folder.glob("*.safetensors"):
+        for file in _own_files(folder):
             file.unlink()
         remove_leftovers(folder)
         if folder.is_dir() and not any(folder.iterdir()):

@@ -187,7 +187,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [float("nan"), [float("inf")]])
 def test_json_that_others_cannot_read_is_not_written(content: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(StorageError, match="it would hold numbers that are not finite"):
         RunFolder(tmp_path).write_document("result.json", "result", {"aa": content})
     assert everything_in(tmp_path) == []
 

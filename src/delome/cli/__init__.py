@@ -20,12 +20,20 @@ TOO_LARGE = re.compile(r"memory|overflow|too (big|large)|dimension exceeded")
 __all__ = ["app", "catalogue", "main", "model", "run"]
 
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C has ended."""
+
+
 def main() -> None:
     """Entry point: an error a person can mend is one sentence and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may hold bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:  # which is all that typer makes of Ctrl-C
+            print("delome: interrupted", file=sys.stderr)
+        sys.stdout.flush()
+        sys.exit(code)
     except typer.TyperException as error:  # a mistyped option or command
         if not (sentence := " ".join(error.format_message().split())):  # no command: the help was shown
             sys.exit(0)
@@ -33,7 +41,7 @@ def main() -> None:
         sys.exit(2)
     except typer.Abort:
         print("delome: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except DelomeError as error:
         print(f"delome: {error}", file=sys.stderr)
         sys.exit(2)
@@ -46,6 +54,10 @@ def main() -> None:
         command = shlex.join(["delome", *(argument for argument in sys.argv[1:] if argument != "--fresh")])
         print(f"delome: stopped; to go on from here: {command}", file=sys.stderr)
         sys.exit(128 + stopped.signal_number)
+    except OSError as error:
+        print(f"delome: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        sys.stdout = None  # what is left in it cannot be written either
+        sys.exit(2)
     except KeyboardInterrupt:
         print("delome: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

@@ -8,15 +8,16 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from delome.cli.app import AsJson, DataRoot, app
 from delome.datasets import load_graph
-from delome.durable import is_there, sole_writer, told, write_text
-from delome.errors import ParameterError
+from delome.durable import LOCK, is_there, make_folder, sole_writer, told, write_text
+from delome.errors import ParameterError, StateError, StorageError
+from delome.experiment.folder import CONFIG
 from delome.graph import Graph
 from delome.live import labelled_nodes
 from delome.methods import Learner, method
@@ -53,47 +54,48 @@ def learn(
     """
     from delome.report.progress import RunProgress
 
-    is_new = not is_there(model / MANIFEST)
+    seed = model.absolute().parent
+    if seed.name.startswith("seed-") and is_there(seed.parent / CONFIG):
+        raise ParameterError(f"'{model}' belongs to a run, which could not go on: copy it and learn in the copy")
     given = {"--method": method_name, "--setting": setting, "--set": assignments or None}
-    if not is_new and (refused := [option for option, value in given.items() if value is not None]):
-        raise ParameterError(f"'{model}' is already a model: leave out {refused[0]}, which only a new one takes")
+    new = _new_learner(method_name or "delome", setting, assignments, device)
     with RunProgress() as progress:
-        learner = _new_learner(method_name or "delome", setting, assignments, device) if is_new else None
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         _, nodes = labelled_nodes(data)
-        with told(model):
-            was_there = model.exists()
-            model.mkdir(parents=True, exist_ok=True)
+        made = [each for each in (model, *model.parents) if not each.exists()]
         try:
-            with told(model), sole_writer(model):
-                learner = learner or load(model, device=device)
-                known = set(learner.classes)
-                tracker = progress.single("learning one more task")
-                learner.observe(data, tracker)
-                write(learner, model)
+            with told(model):
+                make_folder(model)
+                with sole_writer(model):
+                    learner = _model_in(model, given, device) or new
+                    known = set(learner.classes)
+                    tracker = progress.single("learning one more task")
+                    learner.observe(data, tracker)
+                    _refuse_infinite(learner)
+                    write(learner, model)
         except BaseException:
-            if not was_there:
-                with suppress(OSError):  # not empty
-                    model.rmdir()
+            with suppress(OSError):  # not empty
+                for folder in made:
+                    folder.rmdir()
             raise
     assert data.labels is not None
     labels, counts = np.unique(data.labels[nodes], return_counts=True)
-    learned = dict(zip((_called(learner, label) for label in labels.tolist()), counts.tolist(), strict=True))
-    new = [label for label in learner.classes if label not in known]
+    learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+    unknown = [label for label in learner.classes if label not in known]
     document = {
         "model": str(model),
         "task": len(learner.columns.tasks) - 1,
         "learned": learned,
-        "new_classes": new,
+        "new_classes": unknown,
         "classes": learner.classes,
         "seconds": tracker.seconds,
     }
     if as_json:
         print(json.dumps(document))
         return
-    names = ", ".join(f"{name} ({count})" for name, count in learned.items())
+    names = ", ".join(f"{learner.class_names.get(label, label)} ({count})" for label, count in learned.items())
     print(f"task {len(learner.columns.tasks) - 1}: learned {len(nodes)} nodes of {len(labels)} classes: {names}")
-    print(f"{len(new)} classes were new; the model in {model} knows {len(learner.classes)}")
+    print(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}")
 
 
 def _new_learner(name: str, setting: str | None, assignments: list[str] | None, device: str | None) -> Learner:
@@ -103,9 +105,21 @@ def _new_learner(name: str, setting: str | None, assignments: list[str] | None, 
     return kind(**chosen | parse_assignments(kind, assignments or [], f"method {name}"))
 
 
-def _called(learner: Learner, label: int) -> str:
-    """A label as a person knows it."""
-    return learner.class_names.get(label, str(label))
+def _model_in(folder: Path, given: dict[str, Any], device: str | None) -> Learner | None:
+    """The learner that is saved in a folder; none if the folder is empty."""
+    if is_there(folder / MANIFEST):
+        if refused := [option for option, value in given.items() if value is not None]:
+            raise ParameterError(f"'{folder}' is already a model: leave out {refused[0]}, which only a new one takes")
+        return load(folder, device=device)
+    if others := sorted(file.name for file in folder.iterdir() if file.name != LOCK):
+        raise StorageError(f"'{folder}' has no {MANIFEST} but '{others[0]}': choose an empty folder for a new model")
+    return None
+
+
+def _refuse_infinite(learner: Learner) -> None:
+    """A model that has come to nothing must not take the place of a good one."""
+    if not all(tensor.isfinite().all() for tensor in learner.state().tensors.values()):
+        raise StateError("learning led to numbers that are not finite: scale the features; the model is as it was")
 
 
 @app.command()
@@ -134,7 +148,10 @@ def predict(
     table = _csv(learner, predicted)
     if out is not None:
         with told(out):
-            write_text(out, table)
+            if is_there(out) and not out.is_dir() and not out.is_file():  # a device or a pipe
+                out.write_text(table)
+            else:
+                write_text(out, table)
     if as_json:
         labels, counts = np.unique(predicted, return_counts=True)
         document = {

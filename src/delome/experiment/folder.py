@@ -22,10 +22,12 @@ from typing import Any, Self
 from delome.durable import (
     append_line,
     is_there,
+    make_folder,
     read_document,
     remove_leftovers,
     replacing,
     sole_writer,
+    sync_folder,
     told,
     write_document,
     write_text,
@@ -61,7 +63,7 @@ class RunFolder:
                 folder._set_aside()
             is_new = not path.exists()
             folder._made = [each for each in (path, *path.parents) if not each.exists()]
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             folder._claim.enter_context(sole_writer(path))
         try:
             folder._take_up(config, fingerprint)
@@ -75,9 +77,9 @@ class RunFolder:
     def _take_up(self, config: RunConfig, fingerprint: str) -> None:
         remove_leftovers(self.path)
         if not is_there(self.path / CONFIG):
-            if self._has_results():
+            if self._has_results() or is_there(self.path / EVENTS):
                 raise RunFolderError(
-                    f"'{self.path}' holds results, but not the {CONFIG} that says of what: "
+                    f"'{self.path}' holds results or events, but not the {CONFIG} that says of what: "
                     "choose another folder with --out, or start over with --fresh"
                 )
             self.write_document(
@@ -113,12 +115,13 @@ class RunFolder:
     def _set_aside(self) -> None:
         if not is_there(self.path / CONFIG) and not self._has_results():
             return
-        number = 1
-        while (backup := self.path.with_name(f"{self.path.name}.backup-{number}")).exists():
+        number, named = 1, self.path if self.path.name else self.path.resolve()
+        while (backup := named.with_name(f"{named.name}.backup-{number}")).exists():
             number += 1
         with sole_writer(self.path):
-            self.path.rename(backup)
+            named.rename(backup)
             (backup / ".lock").unlink()
+            sync_folder(backup.parent)
         self.notes.append(f"the run that was there is kept in '{backup}'")
 
     def close(self) -> None:
@@ -136,7 +139,7 @@ class RunFolder:
         if self.continues or self._has_results():
             return
         with suppress(OSError):  # why it failed is told already
-            for file in (self.path / CONFIG, self.path / EVENTS):
+            for file in (self.path / EVENTS, self.path / CONFIG):
                 file.unlink(missing_ok=True)
             for seed in self.path.glob("seed-*"):
                 seed.rmdir()

@@ -63,16 +63,30 @@ class Stop:
 
 
 class TaskJournal:
-    """Keeps the finished phases of a task, and how far the current one has come, every few seconds in a folder."""
+    """Keeps the finished phases of a task, and how far the current one has come, every few seconds in a folder.
 
-    def __init__(self, folder: Path, task: int, every: float, stop: Stop, written: Callable[[str, int], None]) -> None:
-        self.folder, self.task, self.every, self.stop, self.written = folder, task, every, stop, written
+    ``of`` names run and seed: what another one has left there is refused.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        of: dict[str, Any],
+        task: int,
+        every: float,
+        stop: Stop,
+        written: Callable[[str, int], None],
+    ) -> None:
+        self.folder, self.of, self.task = folder, of, task
+        self.every, self.stop, self.written = every, stop, written
         self.phases: dict[str, Reached] = self._read() if is_there(folder / MANIFEST) else {}
         self._last = time.monotonic()
 
     def _read(self) -> dict[str, Reached]:
         try:
             about, state = load_state(self.folder, KIND)
+            if {name: about[name] for name in self.of} != self.of:
+                raise StorageError(f"'{self.folder}' was left by another run or seed")
             if about["task"] != self.task:
                 return {}  # the task was finished before this could be removed
             return {phase: self._reached(phase, values, state) for phase, values in state.values.items()}
@@ -109,5 +123,5 @@ class TaskJournal:
         for phase, reached in self.phases.items():
             state.tensors |= {f"{phase}/{name}": tensor for name, tensor in reached.state.tensors.items()}
             state.values[phase] = {"done": reached.done, "seconds": reached.seconds, "values": reached.state.values}
-        save_state(self.folder, KIND, {"task": self.task}, state)
+        save_state(self.folder, KIND, {**self.of, "task": self.task}, state)
         self._last = time.monotonic()

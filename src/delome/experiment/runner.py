@@ -38,7 +38,7 @@ def run(
     results = []
     stop = Stop() if stop is None else stop
     for seed in config.seeds:
-        place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
+        place = None if folder is None else SeedFolder(folder, config, seed, checkpoint_every, stop)
         learner, result = config.learner(seed), SeedResult(seed)
         if place is not None:
             result = place.take_up(learner, len(stream))
@@ -66,8 +66,9 @@ def run(
 class SeedFolder:
     """The part of a run folder that belongs to one seed."""
 
-    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop) -> None:
+    def __init__(self, folder: RunFolder, config: RunConfig, seed: int, every: float, stop: Stop) -> None:
         self.folder, self.seed, self.every, self.stop = folder, seed, every, stop
+        self.run = config.digest
         self.name = f"seed-{seed}"
         self.path = folder.path / self.name
         self.finished = False
@@ -80,13 +81,13 @@ class SeedFolder:
         if is_there(file):
             try:
                 found = read_document(file, RESULT_KIND)
-                result, self.finished = SeedResult.from_dict(found), found["finished"]
+                result, self.finished, run = SeedResult.from_dict(found), found["finished"], found["run"]
             except StorageError as error:
                 raise RunFolderError(f"{error}: start over with --fresh") from None
             except (KeyError, TypeError):
                 raise RunFolderError(f"'{file}' is damaged: start over with --fresh") from None
             too_few = self.finished and len(result.tasks) < tasks
-            if result.seed != self.seed or len(result.tasks) > tasks or too_few:
+            if run != self.run or result.seed != self.seed or len(result.tasks) > tasks or too_few:
                 raise RunFolderError(f"'{file}' is not a result of this run: start over with --fresh")
         if not self.finished:
             known = self._load(learner)
@@ -119,7 +120,8 @@ class SeedFolder:
         def written(phase: str, done: int) -> None:
             self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
 
-        return TaskJournal(self.path / "progress", task, self.every, self.stop, written)
+        of = {"run": self.run, "seed": self.seed}
+        return TaskJournal(self.path / "progress", of, task, self.every, self.stop, written)
 
     def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
         """Writes what was measured and then what was learned, so that nothing is learned without its result."""
@@ -145,7 +147,8 @@ class SeedFolder:
         remove_state(self.path / "progress")
 
     def _write_result(self, result: SeedResult, finished: bool) -> None:
-        self.folder.write_document(f"{self.name}/{RESULT}", RESULT_KIND, {**result.as_dict(), "finished": finished})
+        content = {"run": self.run, **result.as_dict(), "finished": finished}
+        self.folder.write_document(f"{self.name}/{RESULT}", RESULT_KIND, content)
 
 
 def _csv(matrix: AccuracyMatrix) -> str:

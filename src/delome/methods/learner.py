@@ -14,7 +14,7 @@ from torch import Tensor
 
 from delome.columns import KnownClasses, LabelColumns, Setting
 from delome.errors import ParameterError, PastDataError, StateError
-from delome.graph import Graph
+from delome.graph import Graph, as_numpy
 from delome.live import as_graph, labelled_nodes
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
@@ -71,7 +71,7 @@ class Learner(ABC):
         the others only take part in propagation. Their classes may be new, known, or both.
         """
         observation, known = self._observation(data)
-        before = self.columns, self.known
+        before = self.state()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
         self.known = known
         try:
@@ -80,7 +80,8 @@ class Learner(ABC):
                 if self.needs_past:
                     self.kept_graphs = _storage_of([*observation.past(), observation])
         except BaseException:
-            self.columns, self.known = before
+            self.__post_init__()  # what was half learned is forgotten
+            self.load_state(before)
             raise
         finally:
             observation.close()
@@ -127,10 +128,13 @@ class Learner(ABC):
         """The user's label of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
         self._check_known(task)
         graph = as_graph(graph)
-        nodes = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
-        if len(nodes) == 0:
+        nodes = np.arange(graph.num_nodes) if nodes is None else as_numpy(nodes)
+        if nodes.ndim == 1 and len(nodes) == 0:
             return np.empty(0, dtype=np.int64)
-        return self._best_labels(self._scores(self._inputs(graph, nodes), task or 0), task or 0)
+        if nodes.ndim != 1 or nodes.dtype.kind not in "iu" or nodes.min() < 0 or nodes.max() >= graph.num_nodes:
+            raise ParameterError(f"nodes must be a list of whole numbers from 0 to {graph.num_nodes - 1}")
+        within = task if self.setting == "til" and task is not None else 0
+        return self._best_labels(self._scores(self._inputs(graph, nodes), within), within)
 
     def _check_known(self, task: int | None) -> None:
         """Refuses to predict before anything was learned, and in TIL for a task that was not."""
