@@ -9,6 +9,7 @@ from delome import Graph, TaskStream
 from delome.errors import DelomeError, GraphError, PastDataError, StateError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
+from delome.tracking import Tracker
 
 SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "budget": 3, "hidden": 8, "features": 32}
 WIDTH = 6
@@ -345,3 +346,26 @@ def test_a_state_whose_labels_do_not_fit_its_columns_is_refused():
     state.values["classes"] = [1, 2]
     with pytest.raises(DelomeError, match="the state has 4 class columns, but labels of 2"):
         learner_of("finetune").load_state(state)
+
+
+class Interrupting(Tracker):
+    def show(self, phase, done, total):
+        if phase == "train" and done == 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_an_interrupted_observation_is_forgotten(make, earlier, tmp_path):
+    learner, twin = make(), make()
+    for each in (learner, twin):
+        observe(each, MIXED[:earlier])
+    before = learner.state()
+    with pytest.raises(KeyboardInterrupt):
+        learner.observe(MIXED[earlier], Interrupting())
+    after = learner.state()
+    assert after.values == before.values and after.tensors.keys() == before.tensors.keys()
+    assert all(torch.equal(after.tensors[name], before.tensors[name]) for name in before.tensors)
+    for each in (learner, twin):
+        each.observe(MIXED[earlier])
+    learned, expected = learner.state(), twin.state()
+    assert all(torch.equal(learned.tensors[name], expected.tensors[name]) for name in expected.tensors)
