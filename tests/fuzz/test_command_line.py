@@ -197,6 +197,7 @@ def assert_done_or_refused(arguments: list[str], cli: Cli, here: Path) -> int:
     # as exceptions, warnings could be taken for a failure of the run
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)  # as in all tests
         outcome = cli(*arguments)
     assert not caught, [str(warning.message) for warning in caught]
     after = everything_in(here)

@@ -403,7 +403,7 @@ def pyg_data(draw: st.DrawFn) -> Any:
     tensors = draw(st.booleans())
     chosen = {
         name: unwarned(as_tensor(None), value)
-        if tensors and isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+        if tensors and isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.itemsize <= 8
         else value
         for name, value in fields.items()
         if draw(st.integers(0, 4))

@@ -151,7 +151,7 @@ def test_fresh_keeps_results_whose_configuration_is_missing(
     outcome = cli(*command)
     assert outcome.code == 2
     assert outcome.err == (
-        f"delome: '{run}' holds results, but not the config.json that says of what: "
+        f"delome: '{run}' holds results or events, but not the config.json that says of what: "
         "choose another folder with --out, or start over with --fresh\n"
     )
     assert snapshot(run) == before

@@ -113,7 +113,7 @@ class RunFolder:
         self.event("continued", versions=versions())
 
     def _set_aside(self) -> None:
-        if not is_there(self.path / CONFIG) and not self._has_results():
+        if not any(is_there(self.path / name) for name in (CONFIG, EVENTS)) and not self._has_results():
             return
         number, named = 1, self.path if self.path.name else self.path.resolve()
         while (backup := named.with_name(f"{named.name}.backup-{number}")).exists():
