@@ -37,7 +37,7 @@ def replacing(target: Path) -> Iterator[Path]:
     try:
         yield temporary
         os.fsync(handle)
-        mask = os.umask(0)
+        mask = os.umask(0)  # can only be read by being set
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
         temporary.replace(target)
@@ -83,12 +83,20 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def make_folder(folder: Path) -> None:
-    """Creates a folder and those above it that are missing, and puts their names on the disk."""
+def make_folder(folder: Path) -> list[Path]:
+    """Creates a folder and those above it that are missing, puts their names on the disk, and says which were made."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
         sync_folder(each.parent)
+    return missing
+
+
+def unmake_folders(made: list[Path]) -> None:
+    """Removes folders again as far as they are empty."""
+    with suppress(OSError):
+        for folder in made:
+            folder.rmdir()
 
 
 def is_there(file: Path) -> bool:

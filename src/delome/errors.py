@@ -42,7 +42,7 @@ class StorageError(DelomeError):
 
 
 class RunFolderError(StorageError):
-    """A run folder that belongs to another run."""
+    """A run folder that belongs to another run, or can no longer be gone on with."""
 
 
 def one_line(sentence: str) -> str:

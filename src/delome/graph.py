@@ -109,10 +109,13 @@ class Graph:
     @property
     def nbytes(self) -> int:
         """Bytes of features and edges."""
-        arrays = [self.adjacency.indices, self.adjacency.indptr]
-        features = self.features
-        arrays += [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self._arrays())
+
+    def _arrays(self) -> list[np.ndarray]:
+        """All that features and edges consist of."""
+        features, edges = self.features, self.adjacency
+        parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
+        return [*parts, edges.indices, edges.indptr]
 
     def __repr__(self) -> str:
         classes = "hidden" if self.labels is None else len(np.unique(self.labels[self.labels >= 0]))
@@ -121,10 +124,7 @@ class Graph:
     def fingerprint(self) -> str:
         """SHA-256 of edges, features, labels and class names: two graphs share it exactly if they are equal."""
         digest = hashlib.sha256(repr((self.num_nodes, self.num_features, self.class_names)).encode())
-        features, edges = self.features, self.adjacency
-        parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
-        parts += [edges.indices, edges.indptr] + ([] if self.labels is None else [self.labels])
-        for part in parts:
+        for part in [*self._arrays(), *([] if self.labels is None else [self.labels])]:
             digest.update(f"{part.dtype}{part.shape}".encode())
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()

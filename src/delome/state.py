@@ -31,9 +31,9 @@ class State:
             )
         return found
 
-    def count(self, name: str) -> int:
+    def whole_number(self, name: str) -> int:
         """Value by name, refused unless it is a whole number from 0 on."""
-        return counts([self.value(name)], name)[0]
+        return whole_numbers([self.value(name)], name)[0]
 
     def value(self, name: str) -> Any:
         """Value by name, refused if it is missing."""
@@ -42,7 +42,7 @@ class State:
         return self.values[name]
 
 
-def counts(values: Any, name: str) -> list[int]:
+def whole_numbers(values: Any, name: str) -> list[int]:
     """The values, refused unless they are a list of whole numbers from 0 on that fit in 64 bits."""
     if not isinstance(values, list) or not all(type(value) is int and 0 <= value < 2**63 for value in values):
         raise StateError(f"the state does not fit the learner: '{name}' must hold whole numbers, not {values!r:.40}")

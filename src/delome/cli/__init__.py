@@ -14,14 +14,13 @@ from delome.cli.app import app
 from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C has ended."""
+
 TOO_LARGE = re.compile(r"memory|overflow|too (big|large)|dimension exceeded")
 """What torch and numpy say of sizes for which there is no memory, or not even a number."""
 
 __all__ = ["app", "catalogue", "main", "model", "run"]
-
-
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C has ended."""
 
 
 def main() -> None:
@@ -39,9 +38,6 @@ def main() -> None:
             sys.exit(0)
         print(f"delome: {one_line(sentence)}", file=sys.stderr)
         sys.exit(2)
-    except typer.Abort:
-        print("delome: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
     except DelomeError as error:
         print(f"delome: {error}", file=sys.stderr)
         sys.exit(2)
@@ -58,6 +54,6 @@ def main() -> None:
         print(f"delome: cannot write the output: {error.strerror or error}", file=sys.stderr)
         sys.stdout = None  # what is left in it cannot be written either
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         print("delome: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

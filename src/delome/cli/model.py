@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ import typer
 
 from delome.cli.app import AsJson, DataRoot, app
 from delome.datasets import load_graph
-from delome.durable import LOCK, is_there, make_folder, sole_writer, told, write_text
+from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
 from delome.errors import ParameterError, StateError, StorageError
 from delome.experiment.folder import CONFIG
 from delome.graph import Graph
@@ -62,10 +61,10 @@ def learn(
     with RunProgress() as progress:
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         _, nodes = labelled_nodes(data)
-        made = [each for each in (model, *model.parents) if not each.exists()]
+        made: list[Path] = []
         try:
             with told(model):
-                make_folder(model)
+                made = make_folder(model)
                 with sole_writer(model):
                     learner = _model_in(model, given, device) or new
                     known = set(learner.classes)
@@ -74,9 +73,7 @@ def learn(
                     _refuse_infinite(learner)
                     write(learner, model)
         except BaseException:
-            with suppress(OSError):  # not empty
-                for folder in made:
-                    folder.rmdir()
+            unmake_folders(made)
             raise
     assert data.labels is not None
     labels, counts = np.unique(data.labels[nodes], return_counts=True)

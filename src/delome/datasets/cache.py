@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from delome.durable import write_text
@@ -20,9 +21,8 @@ def cache_root(data_root: str | Path | None = None) -> Path:
     chosen = str(data_root) if data_root is not None else os.environ.get("DELOME_DATA", "")
     try:
         root = Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
-        root.stat()
-    except FileNotFoundError:
-        pass
+        with suppress(FileNotFoundError):
+            root.stat()
     except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, a home that nobody has
         reason = getattr(error, "strerror", None) or error
         raise DatasetError(f"cannot use '{chosen}' ({reason}): choose another folder with --data-root") from None

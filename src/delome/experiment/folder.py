@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from delome.durable import (
+    LOCK,
     append_line,
     is_there,
     make_folder,
@@ -29,6 +30,7 @@ from delome.durable import (
     sole_writer,
     sync_folder,
     told,
+    unmake_folders,
     write_document,
     write_text,
 )
@@ -61,14 +63,12 @@ class RunFolder:
                 raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
             if fresh:
                 folder._set_aside()
-            is_new = not path.exists()
-            folder._made = [each for each in (path, *path.parents) if not each.exists()]
-            make_folder(path)
+            folder._made = make_folder(path)
             folder._claim.enter_context(sole_writer(path))
         try:
             folder._take_up(config, fingerprint)
         except BaseException:
-            if is_new:
+            if folder._made:
                 folder.discard_if_empty()
             folder.close()
             raise
@@ -120,7 +120,7 @@ class RunFolder:
             number += 1
         with sole_writer(self.path):
             named.rename(backup)
-            (backup / ".lock").unlink()
+            (backup / LOCK).unlink()
             sync_folder(backup.parent)
         self.notes.append(f"the run that was there is kept in '{backup}'")
 
@@ -144,9 +144,7 @@ class RunFolder:
             for seed in self.path.glob("seed-*"):
                 seed.rmdir()
         self.close()
-        with suppress(OSError):  # not empty
-            for made in self._made:
-                made.rmdir()
+        unmake_folders(self._made)
 
     def _has_results(self) -> bool:
         return any(self.path.glob("seed-*/*"))

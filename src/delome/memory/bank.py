@@ -15,7 +15,7 @@ from delome.backbones import Backbone
 from delome.columns import LabelColumns
 from delome.errors import StateError
 from delome.graph import Graph
-from delome.sparse import Features
+from delome.sparse import Features, checked_csr
 from delome.state import State, Storage
 from delome.stream import Observation
 from delome.tracking import Tracker
@@ -119,9 +119,7 @@ def _load_memory(state: State, task: int, saved: dict[str, Any], columns: int, w
 
     def csr(part: str, data: np.ndarray, shape: tuple[int, int]) -> sp.csr_array:
         indices, indptr = (state.tensors[f"{prefix}{part}.{each}"].numpy() for each in ("indices", "indptr"))
-        matrix = sp.csr_array((data, indices, indptr), shape=shape)
-        matrix.check_format(full_check=True)
-        return matrix
+        return checked_csr(sp.csr_array((data, indices, indptr), shape=shape))
 
     if f"{prefix}features" in state.tensors:
         features: Features = state.tensor(f"{prefix}features", (nodes, width)).numpy()

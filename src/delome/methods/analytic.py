@@ -19,7 +19,7 @@ from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
 from delome.randomness import generator
 from delome.sparse import Features
-from delome.state import Keeps, State, Storage, counts
+from delome.state import Keeps, State, Storage, whole_numbers
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -208,7 +208,7 @@ class Analytic(Learner):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self.width, self.size = state.count("width"), state.count("random_features")
+        self.width, self.size = state.whole_number("width"), state.whole_number("random_features")
         if self.size and self.features not in (None, self.size):
             raise StateError(f"the state has {self.size} random features, the learner {self.features}")
         if self.per_task and self.columns.tasks:
@@ -220,7 +220,7 @@ class Analytic(Learner):
             means = state.tensor("means", (self.size, self.columns.seen), torch.half)
             lower = state.tensor("scatter", (self.size * (self.size + 1) // 2,), torch.half)
             self.statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
-            self.statistics.counts = counts(state.value("counts"), "counts")
+            self.statistics.counts = whole_numbers(state.value("counts"), "counts")
             if len(self.statistics.counts) != self.columns.seen:
                 raise StateError("the state does not fit the learner: 'counts' must hold a number for each class")
             self.statistics.means = means.to(self.torch_device, self.dtype)

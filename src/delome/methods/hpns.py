@@ -22,7 +22,7 @@ from delome.methods.learner import Learner, check_width
 from delome.methods.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
 from delome.randomness import generator, uniform
-from delome.state import Keeps, State, Storage, counts
+from delome.state import Keeps, State, Storage, whole_numbers
 from delome.stream import Observation
 from delome.tracking import Tracker
 from delome.training import Schedule
@@ -314,14 +314,14 @@ class HPNs(Learner):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self._start(state.count("width"))
+        self._start(state.whole_number("width"))
         self.extractors_of_tasks = copy.deepcopy(state.value("extractors_of_tasks"))
         if self.width:
             self._load_learned(state)
         used = {"attribute": self.attribute_extractors, "relation": self.relation_extractors}
         for chosen in self.extractors_of_tasks:
             for kind, made in self.extractors.items():
-                numbers = counts(chosen[kind], "extractors_of_tasks")
+                numbers = whole_numbers(chosen[kind], "extractors_of_tasks")
                 if len(numbers) != used[kind] or max(numbers) >= len(made):
                     raise StateError("the state does not fit the learner: a task uses extractors that are not there")
         if len(self.extractors_of_tasks) != len(self.columns.tasks):

@@ -18,7 +18,7 @@ from delome.graph import Graph, as_numpy
 from delome.live import as_graph, labelled_nodes
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
-from delome.state import Keeps, State, Storage, counts
+from delome.state import Keeps, State, Storage, whole_numbers
 from delome.stream import Observation, Task, learning
 from delome.tracking import Tracker
 
@@ -196,8 +196,8 @@ class Learner(ABC):
 
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
-        tasks = [tuple(counts(columns, "task_classes")) for columns in state.value("task_classes")]
-        labels, names = counts(state.value("classes"), "classes"), state.value("class_names")
+        tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
+        labels, names = whole_numbers(state.value("classes"), "classes"), state.value("class_names")
         columns = {column for task in tasks for column in task}
         if columns != set(range(len(labels))) or len(set(labels)) != len(labels) or len(names) != len(labels):
             raise StateError(f"the state has {len(columns)} class columns, but labels of {len(labels)}")
@@ -205,7 +205,7 @@ class Learner(ABC):
         named = {label: str(name) for label, name in zip(labels, names, strict=True) if name is not None}
         self.known = KnownClasses(tuple(labels), named)
         kept = dict(state.value("kept_graphs"))
-        counts(list(kept.values()), "kept_graphs")
+        whole_numbers(list(kept.values()), "kept_graphs")
         self.kept_graphs = Storage(**kept)
 
     def save(self, folder: str | Path) -> None:

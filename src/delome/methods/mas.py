@@ -65,4 +65,4 @@ class MAS(PenaltyLearner):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self.rows_seen = state.count("rows_seen")
+        self.rows_seen = state.whole_number("rows_seen")
