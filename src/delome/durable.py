@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from delome.errors import StorageError
 
-FORMAT = 1
+FORMAT = 2
 """Version of every document below; a reader refuses documents of a version it does not know."""
 
 TEMPORARY = ".writing-"

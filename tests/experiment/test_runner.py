@@ -27,7 +27,7 @@ def small_config(**options: object) -> RunConfig:
 
 
 def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
-    return SeedResult(seed, [TaskResult(row, row) for row in rows])
+    return SeedResult(seed, [TaskResult(row, row, row, row) for row in rows])
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,14 @@ def test_the_matrices_are_those_of_the_loop_a_person_writes(inter_task_edges: bo
     config = small_config(inter_task_edges=inter_task_edges)
     found = run(config, config.stream()).seeds[0]
     stream, learner = config.stream(), FineTune(epochs=2)
-    for row, micro_row, task in zip(found.matrix.rows, found.micro.rows, stream, strict=True):
+    for measured, task in zip(found.tasks, stream, strict=True):
         learner.observe(task)
-        assert row == learner.evaluate(stream.seen(task))
-        assert micro_row == [score.micro for score in learner.score(stream.seen(task))]
+        assert measured.accuracies == learner.evaluate(stream.seen(task))
+        assert measured.micro == [score.micro for score in learner.score(stream.seen(task))]
+        on_validation_nodes = learner.score(stream.seen(task), "val")
+        assert measured.validation == [score.balanced for score in on_validation_nodes]
+        assert measured.validation_micro == [score.micro for score in on_validation_nodes]
+    assert found.validation.rows != found.matrix.rows
 
 
 def test_a_seed_gives_the_same_numbers_whatever_seeds_came_before_it(result: RunResult) -> None:

@@ -84,3 +84,38 @@ def test_the_network_of_live_data_has_a_column_for_each_class_and_that_of_a_stre
     second = learner.network.second
     learner.observe(toy_stream[1])
     assert learner.network.second is second and second.shape == (8, 6)
+
+
+def test_coupled_decay_moves_a_weight_without_gradient_at_full_speed_and_decoupled_decay_does_not():
+    moved = {}
+    for decay in ("coupled", "decoupled"):
+        learner = FineTune(hidden=1, decay=decay, lr=0.005, weight_decay=5e-4)
+        learner.reset(1, 1)
+        with torch.no_grad():
+            learner.network.first.fill_(1.0)
+        for _ in range(100):
+            learner.network.first.grad = torch.zeros(1, 1)
+            learner.optimizer.step()
+        moved[decay] = learner.network.first.item()
+    # a constant sign of the gradient makes every step of Adam lr; while w shrinks slowly, steps are a little smaller
+    assert moved["coupled"] == pytest.approx(0.5, abs=0.1)
+    assert moved["decoupled"] == pytest.approx((1 - 0.005 * 5e-4) ** 100, abs=1e-6)
+
+
+@pytest.mark.parametrize("decay", ["coupled", "decoupled"])
+def test_training_takes_the_steps_of_torchs_own_optimiser(decay):
+    learner = FineTune(epochs=3, hidden=8, decay=decay, weight_decay=0.1)
+    graph = labelled(0, 0, 1, 1, 1)
+    learner.reset(4, 2)
+    weights = [each.detach().clone().requires_grad_() for each in learner.network.parameters()]
+    learner.observe(graph)
+    kind = torch.optim.Adam if decay == "coupled" else torch.optim.AdamW
+    optimizer = kind(weights, lr=0.005, weight_decay=0.1)
+    rows, labels = torch.from_numpy(graph.propagate(2)), torch.tensor([0, 0, 1, 1, 1])
+    for _ in range(3):
+        optimizer.zero_grad()
+        logits = (rows @ weights[0]).relu() @ weights[1]
+        torch.nn.functional.cross_entropy(logits, labels, weight=torch.tensor([1 / 2, 1 / 3])).backward()
+        optimizer.step()
+    for ours, wanted in zip(learner.network.parameters(), weights, strict=True):
+        torch.testing.assert_close(ours.detach(), wanted.detach())

@@ -16,7 +16,9 @@ MATRICES = [[[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]], [[100.0], [60.0, 90.0], 
 def result_of(*matrices: list[list[float]], dataset: str = "digits", method: str = "delome") -> RunResult:
     config = RunConfig.resolve(dataset, method, seeds=len(matrices))
     return RunResult(
-        config, [SeedResult(seed, [TaskResult(row, row) for row in rows]) for seed, rows in enumerate(matrices)], {}
+        config,
+        [SeedResult(seed, [TaskResult(row, row, row, row) for row in rows]) for seed, rows in enumerate(matrices)],
+        {},
     )
 
 

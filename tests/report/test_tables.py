@@ -26,7 +26,7 @@ def cells(text: str) -> list[list[str]]:
 
 def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
     storage = Storage(rows=1200, floats=76_800, bytes=326_400)
-    tasks = [TaskResult(row, row, {}, storage) for row in rows]
+    tasks = [TaskResult(row, row, row, row, {}, storage) for row in rows]
     tasks[0].seconds = {"train": 1.25, "memory": 2.5}
     return SeedResult(seed, tasks)
 

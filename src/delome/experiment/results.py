@@ -14,10 +14,16 @@ from delome.state import Storage
 
 @dataclass
 class TaskResult:
-    """What was measured after one more task: accuracies on every task so far, seconds, storage."""
+    """What was measured after one more task: accuracies on every task so far, seconds, storage.
+
+    ``accuracies`` and ``micro`` are those of test nodes; ``validation`` and ``validation_micro`` those of validation
+    nodes, the only ones that may decide anything.
+    """
 
     accuracies: list[float]
     micro: list[float]
+    validation: list[float]
+    validation_micro: list[float]
     seconds: dict[str, float] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     report: dict[str, list[float]] = field(default_factory=dict)
@@ -28,10 +34,15 @@ class TaskResult:
         found = cls(**document | {"storage": Storage(**document["storage"])})
         if not isinstance(found.seconds, dict) or not isinstance(found.report, dict):
             raise TypeError("numbers without names")
-        lists = [found.accuracies, found.micro, list(found.seconds.values()), list(asdict(found.storage).values())]
+        lists = [*found.measured, list(found.seconds.values()), list(asdict(found.storage).values())]
         if not all(_are_numbers(each) for each in (*lists, *found.report.values())):
             raise TypeError("no numbers")
         return found
+
+    @property
+    def measured(self) -> tuple[list[float], ...]:
+        """Every list that has an accuracy for each task so far."""
+        return self.accuracies, self.micro, self.validation, self.validation_micro
 
 
 @dataclass
@@ -46,7 +57,7 @@ class SeedResult:
         """What was written; a ``KeyError`` or ``TypeError`` if something else was."""
         found = cls(document["seed"], [TaskResult.from_dict(task) for task in document["tasks"]])
         for number, task in enumerate(found.tasks):
-            if not len(task.accuracies) == len(task.micro) == number + 1:
+            if any(len(accuracies) != number + 1 for accuracies in task.measured):
                 raise TypeError("no triangle")
         return found
 
@@ -59,6 +70,11 @@ class SeedResult:
     def micro(self) -> AccuracyMatrix:
         """Accuracies over nodes."""
         return AccuracyMatrix([task.micro for task in self.tasks])
+
+    @property
+    def validation(self) -> AccuracyMatrix:
+        """Class-balanced accuracies on validation nodes."""
+        return AccuracyMatrix([task.validation for task in self.tasks])
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -77,9 +93,12 @@ class SeedResult:
             "af": self.matrix.af,
             "micro_aa": self.micro.aa,
             "micro_af": self.micro.af,
+            "validation_aa": self.validation.aa,
+            "validation_af": self.validation.af,
             "curve": self.matrix.curve,
             "matrix": self.matrix.rows,
             "micro_matrix": self.micro.rows,
+            "validation_matrix": self.validation.rows,
             "seconds": self.seconds,
             "memory": asdict(self.storage),
             "tasks": [asdict(task) for task in self.tasks],
@@ -140,7 +159,9 @@ class RunResult:
             "af": None if af is None else af[0],
             "af_std": None if af is None else af[1],
             "micro_aa": mean(seed.micro.aa for seed in self.seeds),
+            "validation_aa": mean(seed.validation.aa for seed in self.seeds),
             "matrices": [seed.matrix.rows for seed in self.seeds],
+            "validation_matrices": [seed.validation.rows for seed in self.seeds],
             "curve": self.curve,
             "seconds": self.seconds,
             "memory": asdict(self.seeds[-1].storage),

@@ -49,9 +49,19 @@ def run(
                 tracker.journal = place.journal(task.index)
             learner.observe(task, tracker)
             with tracker.phase("evaluate"):
-                scores = learner.score(stream.seen(task))
-            balanced, micro = [score.balanced for score in scores], [score.micro for score in scores]
-            result.tasks.append(TaskResult(balanced, micro, tracker.seconds, learner.storage(), learner.report()))
+                seen = stream.seen(task)
+                test, validation = learner.score(seen), learner.score(seen, "val")
+            result.tasks.append(
+                TaskResult(
+                    accuracies=[score.balanced for score in test],
+                    micro=[score.micro for score in test],
+                    validation=[score.balanced for score in validation],
+                    validation_micro=[score.micro for score in validation],
+                    seconds=tracker.seconds,
+                    storage=learner.storage(),
+                    report=learner.report(),
+                )
+            )
             if place is not None:
                 with tracker.phase("checkpoint"):
                     place.finish_task(learner, result, last=task.index == len(stream) - 1)

@@ -27,7 +27,11 @@ from delome.training import Examples, Schedule, train
 
 @dataclass(kw_only=True)
 class GradientLearner(Learner):
-    """Model and optimiser are carried over from task to task (Adam with coupled weight decay).
+    """Model and optimiser are carried over from task to task.
+
+    Weight decay is *coupled* (part of the gradient, as in the benchmark of the paper) or *decoupled* (AdamW, Loshchilov
+    and Hutter, 2019). Adam scales every gradient to the same step size: coupled decay, however small, drives a weight
+    that the loss does not touch to zero at full speed, and decoupled decay does not.
 
     A method changes what it needs of: ``begin``, ``objective``, ``adjust``, ``end``.
     """
@@ -36,7 +40,10 @@ class GradientLearner(Learner):
     hidden: Annotated[int, Param("hidden units", least=1)] = 256
     epochs: Annotated[int, Param("passes over the training nodes of a task", least=1)] = 200
     lr: Annotated[float, Param("Adam's step size", above=0)] = 0.005
-    weight_decay: Annotated[float, Param("Adam's coupled L2 penalty", least=0)] = 5e-4
+    weight_decay: Annotated[float, Param("how strongly weights shrink", least=0)] = 5e-4
+    decay: Annotated[
+        Literal["coupled", "decoupled"], Param("weight decay inside Adam's gradient (as in the paper), or beside it")
+    ] = "coupled"
     batch_size: Annotated[int | None, Param("training nodes in a step; none = all", least=1)] = 2000
 
     fanout: Annotated[
@@ -48,7 +55,7 @@ class GradientLearner(Learner):
         self.fanouts = None if self.fanout is None else parse_fanout(self.fanout)
         self.loss = self.make_loss()
         self.model: Backbone | None = None
-        self.optimizer: torch.optim.Adam | None = None
+        self.optimizer: torch.optim.Optimizer | None = None
 
     def make_loss(self) -> Loss:
         """How the rows of a batch are weighed."""
@@ -114,9 +121,8 @@ class GradientLearner(Learner):
         """Fresh network and optimiser; ``draw`` numbers the initialisation."""
         rng = generator(self.seed, "init", draw)
         self.model = BACKBONES[self.backbone](features, self.hidden, classes, rng, self.torch_device)
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True
-        )
+        kind = torch.optim.Adam if self.decay == "coupled" else torch.optim.AdamW
+        self.optimizer = kind(self.model.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True)
 
     def grow(self, classes: int) -> None:
         """Gives the network more columns; Adam keeps its moments of the old ones, those of new ones start at zero."""
