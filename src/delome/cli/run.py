@@ -40,6 +40,9 @@ def run(
     seeds: Annotated[int, typer.Option(help="Repeat with this many seeds and report mean ± std.")] = 1,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the train/val/test split, the same for all seeds.")] = 0,
+    split: Annotated[
+        str, typer.Option(help="masks: those of the graph; random: 60/20/20 of each class; auto: masks if it has any.")
+    ] = "auto",
     inter_task_edges: Annotated[bool, typer.Option(help="Keep edges between tasks: the graph accumulates.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
     assignments: Annotated[
@@ -82,6 +85,7 @@ def run(
         device=device,
         assignments=assignments,
         classes_per_task=classes_per_task,
+        split=split,
         split_seed=split_seed,
         inter_task_edges=inter_task_edges,
         seeds=seeds,
@@ -93,7 +97,7 @@ def run(
     with RunProgress(config.seeds) as progress:
         stream = config.stream(data_root, progress.loading)
         place = out or Path("runs") / config.slug
-        with RunFolder.open(place, config, stream.fingerprint(), fresh=fresh) as folder:
+        with RunFolder.open(place, config, stream, fresh=fresh) as folder:
             for note in folder.notes:
                 print(f"delome: note: {note}", file=sys.stderr)
             try:
