@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -347,19 +348,68 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, f"{delome.__version__}\n", "")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--help",), ("run", "--help"), ("methods", "--help"), ("datasets", "--help"), ("datasets", "show", "--help")],
-)
-def test_help_explains_every_command(arguments: tuple[str, ...], cli: Cli) -> None:
-    outcome = cli(*arguments)
+COMMANDS = [(), ("run",), ("learn",), ("predict",), ("methods",), ("datasets",), ("datasets", "show")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=in_words)
+@pytest.mark.parametrize("width", [60, 80])
+def test_help_explains_every_command_within_the_terminal_and_names_no_types(
+    command: tuple[str, ...], width: int, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    outcome = cli(*command, "--help")
     assert outcome.code == 0 and outcome.err == ""
-    assert "Usage: " in outcome.out
+    assert outcome.out.startswith(f"Usage: {' '.join(['delome', *command])} [OPTIONS]")
+    assert max(map(len, outcome.out.splitlines())) <= width
+    assert not re.search(r"<\w+>", outcome.out)
+
+
+def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in commands] == ["run", "learn", "predict", "methods", "datasets"]
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands)
+
+
+def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
+    assert cli() == cli("--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("delome ", {"run", "learn", "predict", "methods", "datasets"}),
+        ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
+        ("delome run --dataset cora", {"corafull", "cora_ml"}),
+        ("delome run --setting ", {"cil", "til"}),
+        ("delome run --backbone g", {"gcn", "gat"}),
+        ("delome learn --method ew", {"ewc"}),
+        ("delome predict --graph dig", {"digits"}),
+        ("delome methods del", {"delome"}),
+        ("delome datasets show pub", {"pubmed"}),
+    ],
+)
+def test_a_shell_completes_commands_and_names(
+    words: str, found: set[str], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_DELOME_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert set(cli().out.split()) == found
+
+
+def test_the_completion_of_a_shell_can_be_shown_and_installed(cli: Cli) -> None:
+    assert {"--show-completion", "--install-completion"} <= set(cli("--help").out.split())
 
 
 def installed(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program = Path(sysconfig.get_path("scripts")) / "delome"
     return subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_package_can_be_run_as_a_module(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "delome", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{delome.__version__}\n", "")
 
 
 def test_the_installed_program_prints_one_document_and_leaves_a_run_folder(folder: Path) -> None:
@@ -398,4 +448,4 @@ def test_a_run_that_does_not_fit_in_memory_is_refused_and_leaves_nothing(cli: Cl
 
 def test_help_names_the_defaults_that_are_resolved_later(cli: Cli) -> None:
     outcome = cli("run", "--help")
-    assert "(default: the method's, mostly 200)" in " ".join(outcome.out.replace("│", " ").split())
+    assert "[default: the method's, mostly 200]" in " ".join(outcome.out.split())

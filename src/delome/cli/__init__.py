@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from delome.cli import catalogue, model, run
+from delome.cli import run, model, catalogue  # isort: skip  (the order in which help lists the commands)
 from delome.cli.app import app
 from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
@@ -34,9 +34,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(code)
     except typer.TyperException as error:  # a mistyped option or command
-        if not (sentence := " ".join(error.format_message().split())):  # no command: the help was shown
-            sys.exit(0)
-        print(f"delome: {one_line(sentence)}", file=sys.stderr)
+        print(f"delome: {one_line(' '.join(error.format_message().split()))}", file=sys.stderr)
         sys.exit(2)
     except DelomeError as error:
         print(f"delome: {error}", file=sys.stderr)

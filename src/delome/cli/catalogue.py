@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from delome.cli.app import AsJson, DataRoot, app
+from delome.cli.app import AsJson, DataRoot, among, app
 from delome.datasets import DATASETS, load_graph
 from delome.datasets.catalogue import Dataset, parse_name
 from delome.methods import METHODS
@@ -29,10 +29,10 @@ KEEPS_LEGEND = (
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the parameters of this method.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(METHODS))] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or the parameters of one."""
+    """List the methods, or with NAME the parameters of one."""
     if name is not None:
         _method_parameters(name, as_json)
         return
@@ -123,12 +123,15 @@ def _dataset(dataset: Dataset, data_root: Path | None) -> dict[str, Any]:
 
 @datasets_app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A dataset as 'delome run --dataset' takes it.")],
-    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(DATASETS))],
+    classes_per_task: Annotated[int, typer.Option(metavar="N", help="New classes in each task.")] = 2,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sizes, homophily, tasks and classes of a dataset. A published one that is not here yet is downloaded."""
+    """Show sizes, homophily, tasks and classes of a dataset.
+
+    NAME is what 'delome run --dataset' takes. A published dataset that is not here yet is downloaded.
+    """
     from delome.datasets.statistics import GraphStatistics
     from delome.report.datasets import describe_dataset
     from delome.report.progress import RunProgress

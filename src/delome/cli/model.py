@@ -7,27 +7,40 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
 
-from delome.cli.app import AsJson, DataRoot, app
-from delome.datasets import load_graph
+from delome.cli.app import AsJson, DataRoot, among, app
+from delome.columns import Setting
+from delome.datasets import DATASETS, load_graph
 from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
 from delome.errors import ParameterError, StateError, StorageError
 from delome.experiment.folder import CONFIG
 from delome.graph import Graph
 from delome.live import labelled_nodes
-from delome.methods import Learner, method
+from delome.methods import METHODS, Learner, method
 from delome.metrics import Score
 from delome.parameters import parse_assignments
 from delome.saved import load, write
 from delome.store import MANIFEST
 
-Model = Annotated[Path, typer.Option(help="Folder of a saved learner, e.g. seed-0/model of a run folder.")]
-OfGraph = Annotated[str, typer.Option("--graph", help="file:PATH to an .npz or .pt, or another name of a graph.")]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, … (default: the one it was saved with)")]
+Model = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="Folder of a saved learner, e.g. seed-0/model of a run folder.")
+]
+OfGraph = Annotated[
+    str,
+    typer.Option(
+        "--graph",
+        metavar="NAME",
+        autocompletion=among(DATASETS),
+        help="file:PATH to an .npz or .pt, or another name of a graph.",
+    ),
+]
+Device = Annotated[
+    str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda, …  [default: the one it was saved with]")
+]
 
 
 @app.command()
@@ -35,9 +48,22 @@ def learn(
     model: Model,
     graph: OfGraph,
     method_name: Annotated[
-        str | None, typer.Option("--method", help="For a new model: its method. (default: delome)")
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            autocompletion=among(METHODS),
+            help="For a new model: its method.  [default: delome]",
+        ),
     ] = None,
-    setting: Annotated[str | None, typer.Option(help="For a new model: cil or til. (default: the method's)")] = None,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cil|til",
+            autocompletion=among(get_args(Setting)),
+            help="For a new model: a node may be of any class (cil), or its task is known (til).  [default: cil]",
+        ),
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="For a new model: any parameter of the method; repeatable."),
@@ -46,10 +72,11 @@ def learn(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn one more task: the labelled nodes of a graph go into a saved learner.
+    """Let a saved learner learn one more task.
 
-    Labels that are known and labels that are new may be mixed; label -1 means unknown. A folder that does not exist
-    becomes a new model. The old model stays until the new one is complete: an interrupted command changes nothing.
+    It learns the labelled nodes of a graph. Labels that are known and labels that are new may be mixed; label -1 means
+    unknown. A folder that does not exist becomes a new model. The old model stays until the new one is complete: an
+    interrupted command changes nothing.
     """
     from delome.report.progress import RunProgress
 
@@ -123,17 +150,19 @@ def _refuse_infinite(learner: Learner) -> None:
 def predict(
     model: Model,
     graph: OfGraph,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write. (default: print it)")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV file to write.  [default: print it]")] = None,
     task: Annotated[
-        int | None, typer.Option(help="For a task-incremental model: the task that the nodes belong to.")
+        int | None,
+        typer.Option(metavar="N", help="For a task-incremental model: the task that the nodes belong to, from 0 on."),
     ] = None,
     device: Device = None,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Classify every node of a graph with a saved learner: node, label and name as CSV.
+    """Classify the nodes of a graph with a saved learner.
 
-    If the graph has labels, the accuracy on those that the model knows is told too.
+    The predictions are CSV: node, label and name. If the graph has labels, the accuracy on those that the model knows
+    is told too.
     """
     from delome.report.progress import RunProgress
 

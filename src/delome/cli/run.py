@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from delome.cli.app import AsJson, DataRoot, app
+from delome.backbones import BACKBONES
+from delome.cli.app import AsJson, DataRoot, among, app
 from delome.columns import Setting
+from delome.datasets import DATASETS
 from delome.errors import ParameterError
 from delome.experiment.journal import Stopped
+from delome.methods import METHODS
 
 
 @app.command()
@@ -22,26 +25,49 @@ def run(
     dataset: Annotated[
         str,
         typer.Option(
-            help="digits, corafull, arxiv, …, synthetic[:option=value,…] or file:PATH; see 'delome datasets'."
+            metavar="NAME",
+            autocompletion=among(DATASETS),
+            help="Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
         ),
     ] = "digits",
-    method: Annotated[str, typer.Option(help="How to learn without forgetting; see 'delome methods'.")] = "delome",
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=among(METHODS),
+            help="How to learn without forgetting; see 'delome methods'.",
+        ),
+    ] = "delome",
     setting: Annotated[
-        str, typer.Option(help="cil: choose among all classes seen; til: the task of a node is known.")
+        str,
+        typer.Option(
+            metavar="cil|til",
+            autocompletion=among(get_args(Setting)),
+            help="cil: a node may be of any class seen so far; til: its task is known.",
+        ),
     ] = "cil",
-    backbone: Annotated[str | None, typer.Option(help="Network: sgc, gcn or gat. (default: sgc)")] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", autocompletion=among(BACKBONES), help="Network: sgc, gcn or gat.  [default: sgc]"),
+    ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Memory rows per class. (default: the dataset's usual one)")
+        int | None,
+        typer.Option(metavar="ROWS", help="Memory rows per class.  [default: the dataset's usual budget]"),
     ] = None,
-    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    classes_per_task: Annotated[int, typer.Option(metavar="N", help="New classes in each task.")] = 2,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over each task. (default: the method's, mostly 200)")
+        int | None,
+        typer.Option(metavar="N", help="Passes over each task.  [default: the method's, mostly 200]"),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repeat with this many seeds and report mean ± std.")] = 1,
-    seed: Annotated[int, typer.Option(help="First seed.")] = 0,
-    split_seed: Annotated[int, typer.Option(help="Seed of the train/val/test split, the same for all seeds.")] = 0,
-    inter_task_edges: Annotated[bool, typer.Option(help="Keep edges between tasks: the graph accumulates.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Repeat with N seeds and report mean ± std.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="First seed.")] = 0,
+    split_seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the train/val/test split, the same for all seeds.")
+    ] = 0,
+    inter_task_edges: Annotated[
+        bool, typer.Option("--inter-task-edges", help="Keep edges between tasks: the graph accumulates.")
+    ] = False,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, …")] = "auto",
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,17 +76,21 @@ def run(
     ] = None,
     data_root: DataRoot = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder. (default: runs/<dataset>-<method>-<setting>-<hash>)")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Run folder.  [default: runs/DATASET-METHOD-SETTING-HASH]"),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over; what the run folder holds is kept as a backup beside it.")
     ] = False,
     checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints inside a task; there is one after each task anyway.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Time between checkpoints inside a task; there is one after each task anyway."
+        ),
     ] = 60,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a stream of tasks and show accuracy, forgetting and a picture.
+    """Learn a stream of tasks and measure what is remembered.
 
     Without arguments: DeLoMe on the embedded digits graph, 5 tasks of 2 classes, class-incremental.
 
