@@ -269,23 +269,47 @@ def test_out_chooses_the_run_folder_and_its_name_is_shown_as_it_is(cli: Cli, fol
     assert "run folder: deep/run[first] (" in outcome.out
 
 
-def test_methods_are_listed_with_one_line_each(cli: Cli) -> None:
+WIDTHS = pytest.mark.parametrize("width", [60, 80, 200])
+
+
+def described(printed: str, width: int) -> dict[str, str]:
+    """What the last column of a printed table says about each name in the first, words wrapped or not."""
+    found: dict[str, str] = {}
+    for line in printed.splitlines():
+        assert len(line) <= width
+        if line.startswith("│"):
+            name, *_, text = (cell.strip() for cell in line.strip("│").split("│"))
+            current = name or list(found)[-1]
+            found[current] = f"{found.get(current, '')} {text}".strip()
+    return found
+
+
+@WIDTHS
+def test_methods_are_listed_with_all_that_tells_them_apart(
+    width: int, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     outcome = cli("methods")
     assert outcome.code == 0 and outcome.err == ""
-    lines = outcome.out.splitlines()
+    about = described(outcome.out, width)
+    assert about.keys() == METHODS.keys()
     for name, method in METHODS.items():
-        (line,) = [line for line in lines if re.search(rf"│ {name} +│", line)]
-        assert method.summary in line
-        assert ("│ yes" in line) == method.needs_past
+        assert all(text in about[name] for text in (method.summary, method.family, method.citation))
+        assert ", ".join(method.settings) in about[name]
+        assert ("reads past graphs" in about[name]) == method.needs_past
 
 
-def test_datasets_are_listed_with_one_line_each(cli: Cli) -> None:
+@WIDTHS
+def test_datasets_are_listed_with_budget_and_options(width: int, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     outcome = cli("datasets")
     assert outcome.code == 0 and outcome.err == ""
+    about = described(outcome.out, width)
+    assert about.keys() == DATASETS.keys()
     for name, dataset in DATASETS.items():
-        (line,) = [line for line in outcome.out.splitlines() if re.search(rf"│ {name} +│", line)]
-        assert dataset.summary in line
-        assert f" {dataset.budget} " in line
+        assert dataset.summary.replace(" ", "") in about[name].replace(" ", "")  # a name may be longer than a line
+        assert f"usual budget: {dataset.budget}" in about[name]
+    assert "options: neighbours=8" in about["digits"]
 
 
 def test_a_dataset_is_shown_with_its_sizes_and_a_bar_for_each_class(cli: Cli) -> None:
@@ -331,12 +355,14 @@ def test_listings_as_json_name_everything(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_parameters_of_a_method_are_explained(method: str, cli: Cli) -> None:
+def test_the_parameters_of_a_method_are_explained(method: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
     outcome = cli("methods", method)
     assert outcome.code == 0
+    about = described(outcome.out, 60)
     for name, parameter in parameters_of(METHODS[method]).items():
-        (line,) = [line for line in outcome.out.splitlines() if re.search(rf"│ {name} +│", line)]
-        assert parameter.param.help in line
+        assert parameter.param.help in about[name]
+        assert ", ".join(parameter.choices) in about[name]
 
 
 def test_an_unknown_method_has_no_parameters(cli: Cli, folder: Path) -> None:
