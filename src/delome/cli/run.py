@@ -153,7 +153,7 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     from delome.report.tables import accuracy_table, phase_table, summary_lines
 
     console = Console()
-    console.print(accuracy_table(result.seeds[-1], console.width))
+    console.print(accuracy_table(result, console.width))
     console.print(phase_table(result))
     for line in summary_lines(result):
         console.print(line, highlight=False)
