@@ -199,7 +199,7 @@ def test_running_the_same_again_gives_the_same_numbers_and_another_seed_a_folder
 
 def test_a_finished_run_is_shown_again_without_learning_and_says_so(cli: Cli, folder: Path) -> None:
     first, second = (cli("run", *SMALL, "--json") for _ in range(2))
-    assert first.err == ""
+    assert first.notes == []
     assert second.err == (
         "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
     )
@@ -213,7 +213,7 @@ def test_a_fresh_run_keeps_the_old_one_as_a_backup(cli: Cli, folder: Path) -> No
     cli("run", *SMALL, "--out", "here")
     before = {file.name: file.read_bytes() for file in (folder / "here").iterdir() if file.is_file()}
     outcome = cli("run", *SMALL, "--out", "here", "--fresh", "--json")
-    assert outcome.err == "delome: note: the run that was there is kept in 'here.backup-1'\n"
+    assert outcome.notes == ["delome: note: the run that was there is kept in 'here.backup-1'"]
     kept = folder / "here.backup-1"
     assert {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()} == before
 
@@ -456,7 +456,7 @@ def test_the_installed_program_refuses_in_one_sentence(folder: Path) -> None:
 def test_an_option_the_method_does_not_have_is_ignored_with_a_note(cli: Cli, folder: Path) -> None:
     outcome = cli("run", "--method", "finetune", "--epochs", "1", "--budget", "7", "--out", "run", "--json")
     assert outcome.code == 0
-    assert outcome.err == "delome: note: method finetune has no budget: ignored\n"
+    assert outcome.notes == ["delome: note: method finetune has no budget: ignored"]
     assert outcome.document["budget"] is None
 
 

@@ -86,7 +86,8 @@ def test_a_run_on_a_failing_disk_ends_with_a_sentence_and_goes_on_when_the_disk_
         else:
             assert ended.code == 2, where
             assert ended.out == "", where
-            told = re.fullmatch(rf"delome: cannot write '(.+)': {reason}\n", ended.err)
+            (sentence,) = ended.notes
+            told = re.fullmatch(rf"delome: cannot write '(.+)': {reason}", sentence)
             assert told, where
             failed, named = run / name, Path(told[1])
             assert named.is_relative_to(failed) or failed.is_relative_to(named.parent), where

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sysconfig
@@ -131,7 +130,7 @@ def test_fresh_keeps_what_was_there_as_numbered_backups(
     first = snapshot(run)
     outcome = cli(*command, "--fresh")
     assert outcome.code == 0
-    assert re.fullmatch(rf"delome: note: the run that was there is kept in '{run}.backup-1'\n", outcome.err)
+    assert outcome.notes == [f"delome: note: the run that was there is kept in '{run}.backup-1'"]
     second = snapshot(run)
     assert "notes of my own.txt" not in second
     assert cli(*command, "--fresh").code == 0

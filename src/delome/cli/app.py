@@ -29,6 +29,8 @@ DataRoot = Annotated[
         help="Where downloaded datasets are kept.  [default: $DELOME_DATA, else the platform's cache folder]",
     ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress; notes and errors still come on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell on stderr what is done and how long it takes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 
 

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from delome.cli.app import AsJson, DataRoot, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.messages import shown_progress
 from delome.datasets import DATASETS, load_graph
 from delome.datasets.catalogue import Dataset, parse_name
 from delome.methods import METHODS
@@ -133,6 +134,8 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(DATASETS))],
     classes_per_task: Annotated[int, typer.Option(metavar="N", help="New classes in each task.")] = 2,
     data_root: DataRoot = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Show sizes, homophily, tasks and classes of a dataset.
@@ -141,10 +144,10 @@ def show(
     """
     from delome.datasets.statistics import GraphStatistics
     from delome.report.datasets import describe_dataset
-    from delome.report.progress import RunProgress
 
-    with RunProgress() as progress:
+    with shown_progress(quiet, verbose) as progress:
         graph = load_graph(name, data_root=data_root, progress=progress.loading)
+        progress.single("measuring the graph")
         stream = TaskStream(graph, classes_per_task)
         found = GraphStatistics.of(graph)
     dataset, _ = parse_name(name)

@@ -12,7 +12,8 @@ from typing import Annotated, Any, get_args
 import numpy as np
 import typer
 
-from delome.cli.app import AsJson, DataRoot, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.messages import shown_progress
 from delome.columns import Setting
 from delome.datasets import DATASETS, load_graph
 from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
@@ -70,6 +71,8 @@ def learn(
     ] = None,
     device: Device = None,
     data_root: DataRoot = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a saved learner learn one more task.
@@ -78,14 +81,12 @@ def learn(
     unknown. A folder that does not exist becomes a new model. The old model stays until the new one is complete: an
     interrupted command changes nothing.
     """
-    from delome.report.progress import RunProgress
-
     seed = model.absolute().parent
     if seed.name.startswith("seed-") and is_there(seed.parent / CONFIG):
         raise ParameterError(f"'{model}' belongs to a run, which could not go on: copy it and learn in the copy")
     given = {"--method": method_name, "--setting": setting, "--set": assignments or None}
     new = _new_learner(method_name or "delome", setting, assignments, device)
-    with RunProgress() as progress:
+    with shown_progress(quiet, verbose) as progress:
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         _, nodes = labelled_nodes(data)
         made: list[Path] = []
@@ -157,6 +158,8 @@ def predict(
     ] = None,
     device: Device = None,
     data_root: DataRoot = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify the nodes of a graph with a saved learner.
@@ -164,9 +167,7 @@ def predict(
     The predictions are CSV: node, label and name. If the graph has labels, the accuracy on those that the model knows
     is told too.
     """
-    from delome.report.progress import RunProgress
-
-    with RunProgress() as progress:
+    with shown_progress(quiet, verbose) as progress:
         learner = load(model, device=device)
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         predicted = learner.predict(data, task=task)

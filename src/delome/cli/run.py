@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import logging
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -12,12 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from delome.backbones import BACKBONES
-from delome.cli.app import AsJson, DataRoot, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.messages import shown_progress
 from delome.columns import Setting
 from delome.datasets import DATASETS
 from delome.errors import ParameterError
 from delome.experiment.journal import Stopped
 from delome.methods import METHODS
+
+log = logging.getLogger(__name__)
 
 
 @app.command()
@@ -88,6 +91,8 @@ def run(
             metavar="SECONDS", help="Time between checkpoints inside a task; there is one after each task anyway."
         ),
     ] = 60,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn a stream of tasks and measure what is remembered.
@@ -99,8 +104,6 @@ def run(
     """
     from delome.experiment import RunConfig, RunFolder, Stop
     from delome.experiment import run as run_config
-    from delome.report.figures import write_figures
-    from delome.report.progress import RunProgress
 
     config = RunConfig.resolve(
         dataset,
@@ -120,12 +123,12 @@ def run(
     if not checkpoint_every >= 0:
         raise ParameterError(f"checkpoint-every must be at least 0 seconds, not {checkpoint_every}")
     stop = Stop()
-    with RunProgress(config.seeds) as progress:
+    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
+    ignored = [name for name, value in given.items() if value is not None and name not in config.parameters]
+    with shown_progress(quiet, verbose, config.seeds) as progress:
         stream = config.stream(data_root, progress.loading)
         place = out or Path("runs") / config.slug
         with RunFolder.open(place, config, stream.fingerprint(), fresh=fresh) as folder:
-            for note in folder.notes:
-                print(f"delome: note: {note}", file=sys.stderr)
             try:
                 with stop.on_signals():
                     result = run_config(
@@ -137,12 +140,13 @@ def run(
                 folder.discard_if_empty()
                 raise
             if progress.tasks == 0:
-                note = "this run was finished before: these are its results, and --fresh runs it again"
-                print(f"delome: note: {note}", file=sys.stderr)
+                log.warning("this run was finished before: these are its results, and --fresh runs it again")
+            if ignored:
+                log.warning("method %s has no %s: ignored", method, " and no ".join(ignored))
+            progress.single("drawing figures")
+            from delome.report.figures import write_figures  # takes a second: not before progress is shown
+
             figures = write_figures(folder, result)
-    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
-    if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
-        print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False))
         return

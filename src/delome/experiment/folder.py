@@ -12,6 +12,7 @@ Every file is complete or absent, and checked when it is read back.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -37,6 +38,8 @@ from delome.durable import (
 from delome.errors import RunFolderError, StorageError
 from delome.experiment.config import RunConfig, versions
 
+log = logging.getLogger(__name__)
+
 CONFIG, EVENTS = "config.json", "events.jsonl"
 CONFIG_KIND = "configuration of a run"
 
@@ -47,7 +50,6 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.continues = False
-        self.notes: list[str] = []
         self._made: list[Path] = []
         self._claim = ExitStack()
 
@@ -109,7 +111,7 @@ class RunFolder:
             )
         self.continues = True
         if changed := [f"{name} {before[name]}" for name, now in versions().items() if before.get(name, now) != now]:
-            self.notes.append(f"this run began with {', '.join(changed)}: the last bits of its results may differ")
+            log.warning("this run began with %s: the last bits of its results may differ", ", ".join(changed))
         self.event("continued", versions=versions())
 
     def _set_aside(self) -> None:
@@ -122,7 +124,7 @@ class RunFolder:
             named.rename(backup)
             (backup / LOCK).unlink()
             sync_folder(backup.parent)
-        self.notes.append(f"the run that was there is kept in '{backup}'")
+        log.warning("the run that was there is kept in '%s'", backup)
 
     def close(self) -> None:
         """Lets others write here."""
