@@ -42,8 +42,8 @@ def write_npz(tmp_path: Path) -> Callable[..., Path]:
     Arrays given by name replace those of the file; ``None`` leaves one out.
     """
 
-    def write(name: str = "graph.npz", **changes: np.ndarray | None) -> Path:
-        rng = np.random.default_rng(0)
+    def write(name: str = "graph.npz", seed: int = 0, **changes: np.ndarray | None) -> Path:
+        rng = np.random.default_rng(seed)
         step = np.arange(24)
         adjacency = sp.csr_array((np.ones(48), (np.tile(step, 2), np.r_[(step + 1) % 24, (step + 5) % 24])), (24, 24))
         features = sp.csr_array(rng.integers(0, 3, size=(24, 5)).astype(np.float32))

@@ -230,7 +230,8 @@ def test_options_reach_the_run(cli: Cli) -> None:
         "--inter-task-edges", "--device", "cpu", "--set", "hidden=16", "--set", "batch_size=none", "--json",
     ).document  # fmt: skip
     assert (document["setting"], document["backbone"]) == ("til", "gcn")
-    assert {"classes_per_task": 3, "split_seed": 5, "inter_task_edges": True}.items() <= document["protocol"].items()
+    assert {"classes_per_task": 3, "inter_task_edges": True}.items() <= document["protocol"].items()
+    assert document["protocol"]["split"] == {"kind": "random, 60/20/20 per class", "seed": 5}
     assert {"hidden": 16, "batch_size": None, "epochs": 2, "device": "cpu"}.items() <= document["parameters"].items()
     assert len(document["matrices"][0]) == 2
 

@@ -45,7 +45,7 @@ def interrupted(folder: Path) -> Callable[..., None]:
         def watched(seed: SeedResult, task: int, tasks: int) -> Tracker:
             return Stopping(stop, task)
 
-        with RunFolder.open(folder / "run", config, stream.fingerprint()) as place, pytest.raises(Stopped):
+        with RunFolder.open(folder / "run", config, stream) as place, pytest.raises(Stopped):
             run(config, stream, place, watched, stop=stop)
 
     return leave
@@ -115,7 +115,7 @@ def test_quiet_and_verbose_exclude_each_other(cli: Cli, folder: Path) -> None:
 def test_other_commands_are_quiet_without_a_terminal_and_tell_more_if_asked(cli: Cli) -> None:
     learn = ("learn", "--model", "m", "--graph", DATASET, "--method", "finetune", "--set", "epochs=2")
     assert cli(*learn).err == ""
-    assert "delome: train: " in cli("learn", "--model", "m", "--graph", DATASET, "-v").err
+    assert "delome: train: " in cli("learn", "--model", "m", "--graph", DATASET, "--again", "-v").err
     predict = ("predict", "--model", "m", "--graph", DATASET, "--out", "predictions.csv")
     assert cli(*predict).err == ""
     assert f"delome: loaded {DATASET}: " in cli(*predict, "-v").err
@@ -182,7 +182,7 @@ def test_the_library_logs_and_prints_nothing(
     caplog.clear()
     caplog.set_level(logging.INFO, "delome")
     config = RunConfig.resolve(DATASET, "finetune", epochs=9)
-    with RunFolder.open(folder / "run", config, config.stream().fingerprint()) as place:
+    with RunFolder.open(folder / "run", config, config.stream()) as place:
         run(config, config.stream(), place)
     assert [message.split(":")[0] for message in caplog.messages] == [
         "resuming at task 2 of 3, epoch 4", "task 2 of 3", "task 3 of 3"

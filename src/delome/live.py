@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delome.errors import GraphError
-from delome.graph import Graph, as_numpy
+from delome.graph import Graph
 
 
 def as_graph(data: Any) -> Graph:
@@ -24,7 +24,7 @@ def as_graph(data: Any) -> Graph:
 
 
 def labelled_nodes(data: Any) -> tuple[Graph, np.ndarray]:
-    """Graph of live data and its training nodes: those with a label, and of PyG data only those in ``train_mask``.
+    """Graph of live data and its training nodes: those with a label, and if there is a train mask only those inside it.
 
     >>> graph, train = labelled_nodes(Graph([[0], [1]], [[1.0], [2.0], [3.0]], [5, -1, 5]))
     >>> train.tolist()
@@ -32,20 +32,10 @@ def labelled_nodes(data: Any) -> tuple[Graph, np.ndarray]:
     """
     graph = as_graph(data)
     chosen = np.zeros(graph.num_nodes, dtype=bool) if graph.labels is None else graph.labels >= 0
-    mask = None if isinstance(data, Graph) else getattr(data, "train_mask", None)
+    mask = graph.masks.get("train")
     if mask is not None:
-        chosen = chosen & _checked_mask(mask, graph.num_nodes)
+        chosen = chosen & mask
     if not chosen.any():
         where = "" if mask is None else " inside train_mask"
-        raise GraphError(f"no node{where} has a label to learn from: give at least one node a label from 0 on")
+        raise GraphError(f"no node{where} has a label to learn from: give at least one node a label")
     return graph, np.flatnonzero(chosen)
-
-
-def _checked_mask(mask: Any, nodes: int) -> np.ndarray:
-    values = as_numpy(mask)
-    if values.dtype != bool or values.shape != (nodes,):
-        raise GraphError(
-            f"train_mask must hold true or false for each of the {nodes} nodes, "
-            f"but it has type {values.dtype} and shape {tuple(values.shape)}"
-        )
-    return values

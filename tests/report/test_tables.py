@@ -35,7 +35,9 @@ def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
 def result_of(*matrices: list[list[float]], dropped: dict[int, str] | None = None, **options: object) -> RunResult:
     config = RunConfig.resolve(seeds=len(matrices), **options)
     seeds = [seed_of(rows, seed) for seed, rows in enumerate(matrices)]
-    return RunResult(config, seeds, dropped or {})
+    graph = {"nodes": 1797, "edges": 20_000, "features": 64, "directions": "both", "weighted": False}
+    stream = {"graph": graph, "split": {"kind": "random, 60/20/20 per class", "seed": 0}}
+    return RunResult(config, seeds, dropped or {}, stream)
 
 
 def plain(lines: list[str]) -> list[str]:
@@ -117,11 +119,12 @@ def test_the_summary_of_one_task_has_no_forgetting() -> None:
 def test_the_summary_names_everything_a_number_depends_on() -> None:
     lines = plain(summary_lines(result_of(HAND_COMPUTED, setting="til", classes_per_task=3, inter_task_edges=True)))
     assert lines[1] == "delome on digits, TIL, sgc backbone, budget 20, seeds [0]"
-    assert lines[2] == (
-        "class-balanced accuracy on test nodes, after each task; split 60/20/20 per class, "
+    assert lines[2] == "1,797 nodes, 20,000 edges (taken in both directions), 64 features"
+    assert lines[3] == (
+        "class-balanced accuracy on test nodes, after each task (transductive); split: random, 60/20/20 per class; "
         "3 classes per task, with inter-task edges"
     )
-    assert lines[3] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
+    assert lines[4] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
 
 
 def test_a_method_without_budget_says_so() -> None:

@@ -69,6 +69,7 @@ def learn(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="For a new model: any parameter of the method; repeatable."),
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Learn a graph once more that was learned before.")] = False,
     device: Device = None,
     data_root: DataRoot = None,
     quiet: Quiet = False,
@@ -77,9 +78,10 @@ def learn(
 ) -> None:
     """Let a saved learner learn one more task.
 
-    It learns the labelled nodes of a graph. Labels that are known and labels that are new may be mixed; label -1 means
-    unknown. A folder that does not exist becomes a new model. The old model stays until the new one is complete: an
-    interrupted command changes nothing.
+    It learns the labelled nodes of a graph, or those of them inside its train mask. Labels that are known and labels
+    that are new may be mixed; label -1 means unknown. A folder that does not exist becomes a new model. The old model
+    stays until the new one is complete: an interrupted command changes nothing. A graph that was learned before is not
+    learned twice.
     """
     seed = model.absolute().parent
     if seed.name.startswith("seed-") and is_there(seed.parent / CONFIG):
@@ -95,6 +97,11 @@ def learn(
                 made = make_folder(model)
                 with sole_writer(model):
                     learner = _model_in(model, given, device) or new
+                    fingerprint = data.fingerprint()
+                    before = [each.task for each in learner.learned if each.fingerprint == fingerprint]
+                    if before and not again:
+                        _tell_learned(model, before[-1], learner, as_json)
+                        return
                     known = set(learner.classes)
                     tracker = progress.single("learning one more task")
                     learner.observe(data, tracker)
@@ -103,12 +110,13 @@ def learn(
         except BaseException:
             unmake_folders(made)
             raise
-    assert data.labels is not None
-    labels, counts = np.unique(data.labels[nodes], return_counts=True)
+    assert data.user_labels is not None
+    labels, counts = np.unique(data.user_labels[nodes], return_counts=True)
     learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
     unknown = [label for label in learner.classes if label not in known]
     document = {
         "model": str(model),
+        "already_learned": False,
         "task": len(learner.columns.tasks) - 1,
         "learned": learned,
         "new_classes": unknown,
@@ -121,6 +129,13 @@ def learn(
     names = ", ".join(f"{learner.class_names.get(label, label)} ({count})" for label, count in learned.items())
     print(f"task {len(learner.columns.tasks) - 1}: learned {len(nodes)} nodes of {len(labels)} classes: {names}")
     print(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}")
+
+
+def _tell_learned(model: Path, task: int, learner: Learner, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"model": str(model), "already_learned": True, "task": task, "classes": learner.classes}))
+    else:
+        print(f"this graph was learned before, as task {task}: {model} is as it was (--again learns it once more)")
 
 
 def _new_learner(name: str, setting: str | None, assignments: list[str] | None, device: str | None) -> Learner:
@@ -171,7 +186,9 @@ def predict(
         learner = load(model, device=device)
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         predicted = learner.predict(data, task=task)
-    accuracy = _accuracy(learner, data, predicted)
+    judged, of_what = _judged(learner, data)
+    labels = data.user_labels
+    accuracy = Score.of(predicted[judged], labels[judged]) if labels is not None and judged.any() else None
     table = _csv(learner, predicted)
     if out is not None:
         with told(out):
@@ -186,21 +203,37 @@ def predict(
             "nodes": len(predicted),
             "predicted": dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True)),
             "accuracy": None if accuracy is None else {"balanced": accuracy.balanced, "micro": accuracy.micro},
+            "accuracy_nodes": int(judged.sum()),
+            "accuracy_of": of_what,
             "out": None if out is None else str(out),
         }
         print(json.dumps(document))
         return
     if out is None:
         print(table, end="")
-    told_accuracy = "" if accuracy is None else f", class-balanced accuracy on known labels {accuracy.balanced:.2f} %"
+    number = "no accuracy" if accuracy is None else f"class-balanced accuracy {accuracy.balanced:.2f} %"
+    told_accuracy = f"; {number}: {of_what}" if of_what else ""
     print(f"{len(predicted)} nodes classified{told_accuracy}", file=sys.stderr if out is None else sys.stdout)
 
 
-def _accuracy(learner: Learner, graph: Graph, predicted: np.ndarray) -> Score | None:
-    """Accuracy on the nodes whose label the model knows."""
-    if graph.labels is None or not (judged := np.isin(graph.labels, learner.classes)).any():
-        return None
-    return Score.of(predicted[judged], graph.labels[judged])
+def _judged(learner: Learner, graph: Graph) -> tuple[np.ndarray, str]:
+    """Nodes of known classes that were not learned, and which ones those are in words (none: there are no labels)."""
+    none = np.zeros(graph.num_nodes, dtype=bool)
+    if graph.user_labels is None:
+        return none, ""
+    labelled = np.isin(graph.user_labels, learner.classes)
+    if not labelled.any():
+        return none, ""
+    content, fingerprint = graph.content_fingerprint(), graph.fingerprint()
+    same = [each for each in learner.learned if each.content == content]
+    if not same:
+        return labelled, f"{labelled.sum()} nodes with known labels, none of them learned"
+    if any(each.fingerprint != fingerprint for each in same):
+        return none, "the graph was learned with other labels or masks, so that some of its nodes may be known"
+    judged = labelled & ~graph.masks.get("train", labelled)
+    if not judged.any():
+        return none, "every node with a label was learned"
+    return judged, f"{judged.sum()} nodes with known labels outside the train mask; those inside were learned"
 
 
 def _csv(learner: Learner, predicted: np.ndarray) -> str:

@@ -67,6 +67,14 @@ def run(
     split_seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of the train/val/test split, the same for all seeds.")
     ] = 0,
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            autocompletion=among(("auto", "masks", "random")),
+            help="masks: those of the graph; random: 60/20/20 of each class; auto: masks if it has any.",
+        ),
+    ] = "auto",
     inter_task_edges: Annotated[
         bool, typer.Option("--inter-task-edges", help="Keep edges between tasks: the graph accumulates.")
     ] = False,
@@ -115,6 +123,7 @@ def run(
         device=device,
         assignments=assignments,
         classes_per_task=classes_per_task,
+        split=split,
         split_seed=split_seed,
         inter_task_edges=inter_task_edges,
         seeds=seeds,
@@ -128,7 +137,7 @@ def run(
     with shown_progress(quiet, verbose, config.seeds) as progress:
         stream = config.stream(data_root, progress.loading)
         place = out or Path("runs") / config.slug
-        with RunFolder.open(place, config, stream.fingerprint(), fresh=fresh) as folder:
+        with RunFolder.open(place, config, stream, fresh=fresh) as folder:
             try:
                 with stop.on_signals():
                     result = run_config(

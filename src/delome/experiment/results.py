@@ -112,6 +112,7 @@ class RunResult:
     config: RunConfig
     seeds: list[SeedResult]
     dropped: dict[int, str]
+    stream: dict[str, Any]
 
     @property
     def aa(self) -> tuple[float, float]:
@@ -171,7 +172,12 @@ class RunResult:
             "seconds": self.seconds,
             "memory": asdict(self.seeds[-1].storage),
             "reports": self.reports,
-            "protocol": self.config.protocol | {"dropped_classes": {str(k): why for k, why in self.dropped.items()}},
+            "protocol": self.config.protocol
+            | {
+                "split": self.stream["split"],
+                "dropped_classes": {str(k): why for k, why in self.dropped.items()},
+            },
+            "stream": self.stream,
             "parameters": parameters,
             "versions": versions(),
         }

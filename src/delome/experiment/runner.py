@@ -40,9 +40,12 @@ def run(
     tasks; ``stop`` can end the run early with `Stopped`."""
     results = []
     stop = Stop() if stop is None else stop
+    config.check_stream(stream)
+    if folder is not None and (folder.config, folder.stream) != (config, stream.describe()):
+        raise RunFolderError(f"'{folder.path}' was opened for another run: open it with this configuration and stream")
     resuming = folder is not None and folder.continues
     for seed in config.seeds:
-        place = None if folder is None else SeedFolder(folder, config, seed, checkpoint_every, stop)
+        place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
         learner, result = config.learner(seed), SeedResult(seed)
         if place is not None:
             result = place.take_up(learner, len(stream))
@@ -79,7 +82,7 @@ def run(
         results.append(result)
     if folder is not None:
         folder.event("finished")
-    return RunResult(config, results, stream.dropped)
+    return RunResult(config, results, stream.dropped, stream.describe())
 
 
 def _in_short(result: SeedResult) -> str:
@@ -91,9 +94,9 @@ def _in_short(result: SeedResult) -> str:
 class SeedFolder:
     """The part of a run folder that belongs to one seed."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, seed: int, every: float, stop: Stop) -> None:
+    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop) -> None:
         self.folder, self.seed, self.every, self.stop = folder, seed, every, stop
-        self.run = config.digest
+        self.run = folder.identity
         self.name = f"seed-{seed}"
         self.path = folder.path / self.name
         self.finished = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -75,7 +77,9 @@ def summary_lines(result: RunResult) -> list[str]:
         f"{_with_spread('AA', aa, '.2f', several)}   {forgetting}",
         f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
-        f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
+        _graph_line(result.stream["graph"]),
+        f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']} ({protocol['test_nodes']}); "
+        f"split: {result.stream['split']['kind']}; "
         f"{counted(config.classes_per_task, 'class')} per task, {edges} inter-task edges",
         f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
     ]
@@ -90,6 +94,12 @@ def summary_lines(result: RunResult) -> list[str]:
             f"{counted(len(result.dropped), 'class')} left out: {shown}" + ("…" if len(result.dropped) > 3 else "")
         )
     return lines
+
+
+def _graph_line(graph: dict[str, Any]) -> str:
+    directions = "taken in both directions" if graph["directions"] == "both" else "directed as given"
+    weights = ", weighted" if graph["weighted"] else ""
+    return f"{graph['nodes']:,} nodes, {graph['edges']:,} edges ({directions}{weights}), {graph['features']:,} features"
 
 
 def counted(number: int, noun: str) -> str:
