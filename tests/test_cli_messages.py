@@ -164,6 +164,12 @@ def test_commands_that_take_long_show_what_they_do(
     assert -1 not in places and places == sorted(places)
 
 
+def test_bars_on_stderr_do_not_catch_what_belongs_on_stdout(cli: Cli, terminal: io.StringIO) -> None:
+    learn = ("learn", "--model", "m", "--graph", DATASET, "--json")
+    assert not cli(*learn, "--method", "finetune", "--set", "epochs=1").document["already_learned"]
+    assert cli(*learn).document["already_learned"]
+
+
 def test_after_a_command_nobody_listens_any_more(cli: Cli) -> None:
     library = logging.getLogger("delome")
     before = (library.level, list(library.handlers))

@@ -26,6 +26,7 @@ class RunProgress:
             console=console,
             disable=not shown,
             transient=True,
+            redirect_stdout=False,  # else results would be printed on stderr
         )
         self.overall = self.bars.add_task("loading the graph", total=None)
         self.phase = self.bars.add_task("", total=None, visible=False)
