@@ -80,7 +80,12 @@ def in_words(parameter: object) -> str | None:
 def test_bad_input_is_one_sentence_and_nothing_half_written(
     arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
 ) -> None:
-    assert_refused(cli("run", *arguments, "--json"), folder, sentence)
+    assert_refused(cli("run", *arguments), folder, sentence)
+    outcome = cli("run", *arguments, "--json")
+    assert (outcome.code, outcome.out, list(folder.iterdir())) == (2, "", [])
+    error = json.loads(outcome.err)
+    assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
+    assert re.fullmatch(sentence, error["error"])
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,7 @@ def test_a_mistyped_command_line_is_one_sentence_too(
     arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
 ) -> None:
     assert_refused(cli(*arguments), folder, sentence)
+    assert re.fullmatch(sentence, json.loads(cli(*arguments, "--json").err)["error"])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ def test_an_output_folder_of_another_run_is_refused_and_left_as_it_is(cli: Cli, 
     out = folder.parent / "out"
     assert cli("run", *SMALL, "--out", str(out), "--json").code == 0
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
-    outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out), "--json")
+    outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out))
     assert_refused(
         outcome,
         folder,
@@ -163,6 +169,7 @@ def test_json_on_stdout_is_exactly_one_document_with_the_promised_keys(cli: Cli)
     assert outcome.code == 0
     assert outcome.out.count("\n") == 1
     document = outcome.document
+    assert Path(document["folder"], "config.json").is_file()
     assert document.keys() >= ISSUE_KEYS
     assert (document["dataset"], document["method"], document["setting"]) == ("digits", "finetune", "cil")
     assert document["seeds"] == [0]

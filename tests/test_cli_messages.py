@@ -164,6 +164,12 @@ def test_commands_that_take_long_show_what_they_do(
     assert -1 not in places and places == sorted(places)
 
 
+def test_predicting_shows_what_it_does(cli: Cli, terminal: io.StringIO) -> None:
+    cli("learn", "--model", "m", "--graph", DATASET, "--method", "finetune", "--set", "epochs=1")
+    assert cli("predict", "--model", "m", "--graph", DATASET, "--out", "p.csv").code == 0
+    assert "classifying the nodes" in terminal.getvalue()
+
+
 def test_bars_on_stderr_do_not_catch_what_belongs_on_stdout(cli: Cli, terminal: io.StringIO) -> None:
     learn = ("learn", "--model", "m", "--graph", DATASET, "--json")
     assert not cli(*learn, "--method", "finetune", "--set", "epochs=1").document["already_learned"]

@@ -206,8 +206,8 @@ def assert_done_or_refused(arguments: list[str], cli: Cli, here: Path) -> None:
     if outcome.code == 2:
         assert outcome.out == ""
         (line,) = outcome.notes
-        assert line.startswith("delome: "), repr(outcome.err)
-        sentence = line.removeprefix("delome: ")
+        assert line.startswith('{"error": ' if "--json" in arguments else "delome: "), repr(outcome.err)
+        sentence = json.loads(line)["error"] if "--json" in arguments else line.removeprefix("delome: ")
         assert sentence.isprintable() and len(re.findall(r"[A-Za-z]{2,}", sentence)) >= 3, repr(sentence)
         assert after == before
         return

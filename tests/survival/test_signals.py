@@ -67,8 +67,10 @@ def test_a_run_that_is_asked_to_stop_goes_on_when_the_printed_command_is_given(
     assert out == ""
     stopping, stopped = err.splitlines()[-2:]
     assert stopping == "delome: note: stopping after this step; once more stops at once"
-    before, _, printed = stopped.partition("to go on from here: ")
-    assert before == "delome: stopped; "
+    error = json.loads(stopped)
+    assert error["exit_code"] == 128 + number
+    before, _, printed = error["error"].partition("to go on from here: ")
+    assert before == "stopped; "
     assert shlex.split(printed) == ["delome", *command]
     assert not (folder / "stopped" / ".lock").exists()
     assert (folder / "stopped" / "seed-0" / "progress").exists()

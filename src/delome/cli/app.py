@@ -31,7 +31,9 @@ DataRoot = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress; notes and errors still come on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell on stderr what is done and how long it takes.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, and an error as one on stderr.")
+]
 
 
 def _show_version(wanted: bool) -> None:

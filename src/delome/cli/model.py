@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -14,6 +15,7 @@ import typer
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
 from delome.cli.messages import shown_progress
+from delome.cli.probabilities import predict_proba
 from delome.columns import Setting
 from delome.datasets import DATASETS, load_graph
 from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
@@ -179,17 +181,19 @@ def predict(
 ) -> None:
     """Classify the nodes of a graph with a saved learner.
 
-    The predictions are CSV: node, label and name. If the graph has labels, the accuracy on those that the model knows
-    is told too.
+    The predictions are CSV: node, label, its name and its probability. If the graph has labels, the accuracy on those
+    that the model knows is told too.
     """
     with shown_progress(quiet, verbose) as progress:
         learner = load(model, device=device)
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
+        progress.single("classifying the nodes")
         predicted = learner.predict(data, task=task)
-    judged, of_what = _judged(learner, data)
-    labels = data.user_labels
-    accuracy = Score.of(predicted[judged], labels[judged]) if labels is not None and judged.any() else None
-    table = _csv(learner, predicted)
+        predictions = _predictions(learner, predicted, predict_proba(learner, data, task=task))
+        judged, of_what = _judged(learner, data)
+        labels = data.user_labels
+        accuracy = Score.of(predicted[judged], labels[judged]) if labels is not None and judged.any() else None
+        table = _csv(predictions)
     if out is not None:
         with told(out):
             if is_there(out) and not out.is_dir() and not out.is_file():  # a device or a pipe
@@ -206,8 +210,9 @@ def predict(
             "accuracy_nodes": int(judged.sum()),
             "accuracy_of": of_what,
             "out": None if out is None else str(out),
+            "predictions": predictions,
         }
-        print(json.dumps(document))
+        print(json.dumps(document, allow_nan=False))
         return
     if out is None:
         print(table, end="")
@@ -236,10 +241,21 @@ def _judged(learner: Learner, graph: Graph) -> tuple[np.ndarray, str]:
     return judged, f"{judged.sum()} nodes with known labels outside the train mask; those inside were learned"
 
 
-def _csv(learner: Learner, predicted: np.ndarray) -> str:
+def _predictions(learner: Learner, predicted: np.ndarray, probabilities: np.ndarray) -> dict[str, list[Any]]:
+    """Columns of a table with a row for each node; none where a name, or a number for a probability, is missing."""
+    chosen = probabilities[np.arange(len(predicted)), learner.known.columns_of(predicted)].astype(np.float64)
+    names = learner.class_names
+    return {
+        "node": list(range(len(predicted))),
+        "label": predicted.tolist(),
+        "name": [names.get(label) for label in predicted.tolist()],
+        "probability": [None if math.isnan(each) else each for each in chosen.round(6).tolist()],
+    }
+
+
+def _csv(columns: dict[str, list[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["node", "label", "name"])
-    names = learner.class_names
-    writer.writerows([node, label, names.get(label, "")] for node, label in enumerate(predicted.tolist()))
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue()

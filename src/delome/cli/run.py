@@ -157,7 +157,7 @@ def run(
 
             figures = write_figures(folder, result)
     if as_json:
-        print(json.dumps(result.as_dict(), allow_nan=False))
+        print(json.dumps(result.as_dict() | {"folder": str(folder.path)}, allow_nan=False))
         return
     _print_result(result, folder.path, figures)
 
