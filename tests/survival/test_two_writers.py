@@ -20,7 +20,7 @@ Left = Callable[[Path], dict[str, Any]]
 Snapshot = Callable[..., dict[str, Any]]
 
 TINY = "synthetic:nodes=24,classes=4,features=4,noise=4"
-COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2", "--json")
+COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2")
 
 
 @pytest.fixture
