@@ -64,10 +64,10 @@ class Tracker:
             self.show(name, done, total)
 
         self.show(name, done, total)
-        start = time.perf_counter()
+        before = self.seconds.get(name, 0.0)
         with self._timed(name):
             yield step
-        log.debug("%s: %.2f s", name, time.perf_counter() - start)
+        log.debug("%s: %.2f s", name, self.seconds[name] - before)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
