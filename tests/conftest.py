@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -118,6 +119,11 @@ class Outcome:
     code: int
     out: str
     err: str
+
+    @property
+    def notes(self) -> list[str]:
+        """What stderr holds beside progress."""
+        return [line for line in self.err.splitlines() if not re.match(r"delome: (seed \d+, )?task \d+ of \d+: ", line)]
 
     @property
     def document(self) -> dict:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import delome
+from delome.methods import METHODS
+from delome.parameters import parameters_of
 
 Cli = Callable[..., Any]
 SMALL = ("--method", "finetune", "--set", "epochs=3", "--set", "hidden=8")
@@ -51,7 +53,7 @@ def test_a_model_is_made_learns_more_and_predicts_the_users_labels(
     assert (outcome.code, outcome.out, outcome.err) == (0, "24 nodes classified\n", "")
     with (folder / "predictions.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
-    assert header == ["node", "label", "name"]
+    assert header == ["node", "label", "name", "probability"]
     expected = delome.load(folder / "m").predict(delome.load_graph(graph()))
     assert [int(row[1]) for row in rows] == expected.tolist()
     assert set(expected.tolist()) <= {3, 7, 100}
@@ -63,7 +65,7 @@ def test_predictions_are_printed_without_out_and_named(cli: Cli, graph: Callable
     learned(cli, "--graph", graph(0, 2, class_names=names), *SMALL)
     outcome = cli("predict", "--model", "m", "--graph", graph(0, 2, seed=1))
     rows = list(csv.reader(outcome.out.splitlines()))
-    assert {tuple(row[1:]) for row in rows[1:]} <= {("0", "ape"), ("2", "cat")}
+    assert {tuple(row[1:3]) for row in rows[1:]} <= {("0", "ape"), ("2", "cat")}
     assert "24 nodes classified; class-balanced accuracy" in outcome.err
     assert outcome.err.endswith("%: 24 nodes with known labels, none of them learned\n")
     document = json.loads(cli("predict", "--model", "m", "--graph", graph(0, 2, seed=1), "--json").out)
@@ -248,3 +250,50 @@ def test_labels_may_be_text(cli: Cli, write_npz: Callable[..., Path]) -> None:
     assert "24 nodes with known labels, none of them learned" in outcome.err
     refused = cli("learn", "--model", "m", "--graph", f"file:{write_npz('numbers.npz')}")
     assert refused.code == 2 and "labels were whole numbers in some graphs and text in others" in refused.err
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"joint", "gem"}))
+def test_predictions_hold_the_probability_of_the_predicted_label(
+    method: str, cli: Cli, graph: Callable[..., str]
+) -> None:
+    til = ("--setting", "til") if method == "hpns" else ()
+    quick = [
+        ("--set", f"{name}=2") for name in ("epochs", "networks", "encoders") if name in parameters_of(METHODS[method])
+    ]
+    options = [*til, *(part for pair in quick for part in pair)]
+    learned(cli, "--graph", graph(0, 4), "--method", method, *options)
+    learned(cli, "--graph", graph(1, 2, 5))
+    task = ("--task", "1") if method == "hpns" else ()
+    command = ("predict", "--model", "m", "--graph", graph(0, 1), *task)
+    table = csv.DictReader(cli(*command).out.splitlines())
+    least = 1 / (3 if method == "hpns" else 5)  # the largest of so many shares of 1
+    probabilities = [float(row["probability"]) for row in table]
+    assert len(probabilities) == 24
+    assert all(least - 1e-6 <= each <= 1 for each in probabilities)
+    assert cli(*command, "--json").document["predictions"]["probability"] == probabilities
+
+
+def test_the_json_document_of_predictions_holds_the_table(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    names = np.array(["ape", "bee", "cat"])
+    learned(cli, "--graph", graph(0, 2, class_names=names), *SMALL)
+    learned(cli, "--graph", graph(5))
+    document = cli("predict", "--model", "m", "--graph", graph(0, 2), "--out", "p.csv", "--json").document
+    columns = document["predictions"]
+    learner = delome.load(folder / "m")
+    assert columns["node"] == list(range(24))
+    assert columns["label"] == learner.predict(delome.load_graph(graph(0, 2))).tolist()
+    assert columns["name"] == [{0: "ape", 2: "cat", 5: None}[label] for label in columns["label"]]
+    with (folder / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name, values in columns.items():
+        assert [row[name] for row in rows] == ["" if value is None else str(value) for value in values]
+
+
+def test_a_probability_that_is_no_number_is_left_out(
+    cli: Cli, graph: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    monkeypatch.setattr("delome.cli.model.predict_proba", lambda *_, **__: np.full((24, 2), np.nan, np.float32))
+    command = ("predict", "--model", "m", "--graph", graph(0, 1))
+    assert cli(*command, "--json").document["predictions"]["probability"] == [None] * 24
+    assert {row["probability"] for row in csv.DictReader(cli(*command).out.splitlines())} == {""}

@@ -37,12 +37,14 @@ def test_opening_writes_configuration_stream_hash_and_versions(tmp_path: Path, c
     assert {"delome", "torch"} <= written["versions"].keys()
 
 
-def test_a_folder_of_the_same_run_is_taken_up_again(tmp_path: Path, config: RunConfig) -> None:
+def test_a_folder_of_the_same_run_is_taken_up_again(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     with open_folder(tmp_path, config) as folder:
         assert not folder.continues
         folder.write_text("seed-0/matrix.csv", "kept")
     with open_folder(tmp_path, config) as folder:
-        assert folder.continues and folder.notes == []
+        assert folder.continues and caplog.messages == []
     assert (tmp_path / "seed-0" / "matrix.csv").read_text() == "kept"
 
 
@@ -78,11 +80,13 @@ def test_another_stream_is_refused(tmp_path: Path, config: RunConfig) -> None:
         open_folder(tmp_path / "given", given, TaskStream(graph, split=list(masks.values())[::-1]))
 
 
-def test_other_versions_are_noted(tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_noted(
+    tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     open_folder(tmp_path, config).close()
     monkeypatch.setattr("delome.experiment.folder.versions", lambda: {"torch": "9.9", "delome": "0.1.0"})
-    with open_folder(tmp_path, config) as folder:
-        (note,) = folder.notes
+    open_folder(tmp_path, config).close()
+    (note,) = caplog.messages
     assert note.startswith("this run began with torch 2.")
 
 

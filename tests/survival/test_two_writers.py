@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sysconfig
@@ -21,7 +20,7 @@ Left = Callable[[Path], dict[str, Any]]
 Snapshot = Callable[..., dict[str, Any]]
 
 TINY = "synthetic:nodes=24,classes=4,features=4,noise=4"
-COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2", "--json")
+COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2")
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ def test_fresh_keeps_what_was_there_as_numbered_backups(
     first = snapshot(run)
     outcome = cli(*command, "--fresh")
     assert outcome.code == 0
-    assert re.fullmatch(rf"delome: note: the run that was there is kept in '{run}.backup-1'\n", outcome.err)
+    assert outcome.notes == [f"delome: note: the run that was there is kept in '{run}.backup-1'"]
     second = snapshot(run)
     assert "notes of my own.txt" not in second
     assert cli(*command, "--fresh").code == 0

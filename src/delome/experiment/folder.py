@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -39,6 +40,8 @@ from delome.errors import RunFolderError, StorageError
 from delome.experiment.config import RunConfig, versions
 from delome.stream import TaskStream
 
+log = logging.getLogger(__name__)
+
 CONFIG, EVENTS = "config.json", "events.jsonl"
 CONFIG_KIND = "configuration of a run"
 
@@ -49,7 +52,6 @@ class RunFolder:
     def __init__(self, path: Path, config: RunConfig | None = None, stream: dict[str, Any] | None = None) -> None:
         self.path, self.config, self.stream = path, config, stream
         self.continues = False
-        self.notes: list[str] = []
         self._made: list[Path] = []
         self._claim = ExitStack()
 
@@ -128,7 +130,7 @@ class RunFolder:
             )
         self.continues = True
         if changed := [f"{name} {before[name]}" for name, now in versions().items() if before.get(name, now) != now]:
-            self.notes.append(f"this run began with {', '.join(changed)}: the last bits of its results may differ")
+            log.warning("this run began with %s: the last bits of its results may differ", ", ".join(changed))
         self.event("continued", versions=versions())
 
     def _set_aside(self) -> None:
@@ -141,7 +143,7 @@ class RunFolder:
             named.rename(backup)
             (backup / LOCK).unlink()
             sync_folder(backup.parent)
-        self.notes.append(f"the run that was there is kept in '{backup}'")
+        log.warning("the run that was there is kept in '%s'", backup)
 
     def close(self) -> None:
         """Lets others write here."""

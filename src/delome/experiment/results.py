@@ -126,6 +126,11 @@ class RunResult:
         return _spread(forgetting) if forgetting else None
 
     @property
+    def matrix(self) -> AccuracyMatrix:
+        """Mean over seeds of class-balanced accuracies."""
+        return AccuracyMatrix.mean([seed.matrix for seed in self.seeds])
+
+    @property
     def curve(self) -> list[float]:
         return [mean(values) for values in zip(*(seed.matrix.curve for seed in self.seeds), strict=True)]
 

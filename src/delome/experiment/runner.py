@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from delome.durable import is_there, read_document, remove_leftovers
@@ -18,6 +19,8 @@ from delome.saved import restore, write
 from delome.store import MANIFEST, load_state, remove_state
 from delome.stream import TaskStream
 from delome.tracking import Tracker
+
+log = logging.getLogger(__name__)
 
 RESULT, RESULT_KIND = "result.json", "result of a run"
 CHECKPOINT_EVERY = 60.0
@@ -40,6 +43,7 @@ def run(
     config.check_stream(stream)
     if folder is not None and (folder.config, folder.stream) != (config, stream.describe()):
         raise RunFolderError(f"'{folder.path}' was opened for another run: open it with this configuration and stream")
+    resuming = folder is not None and folder.continues
     for seed in config.seeds:
         place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
         learner, result = config.learner(seed), SeedResult(seed)
@@ -47,9 +51,13 @@ def run(
             result = place.take_up(learner, len(stream))
         remaining = list(stream)[len(result.tasks) :]
         for task in remaining:
+            name = ("" if len(config.seeds) == 1 else f"seed {seed}, ") + f"task {task.index + 1} of {len(stream)}"
             tracker = make_tracker(result, task.index, len(stream))
             if place is not None:
-                tracker.journal = place.journal(task.index)
+                tracker.journal = journal = place.journal(task.index)
+                if resuming:
+                    log.warning("resuming at %s", ", ".join(filter(None, [name, journal.position])))
+                    resuming = False
             learner.observe(task, tracker)
             with tracker.phase("evaluate"):
                 seen = stream.seen(task)
@@ -65,6 +73,7 @@ def run(
                     report=learner.report(),
                 )
             )
+            log.info("%s: %s", name, _in_short(result))
             if place is not None:
                 with tracker.phase("checkpoint"):
                     place.finish_task(learner, result, last=task.index == len(stream) - 1)
@@ -74,6 +83,12 @@ def run(
     if folder is not None:
         folder.event("finished")
     return RunResult(config, results, stream.dropped, stream.describe())
+
+
+def _in_short(result: SeedResult) -> str:
+    """What a person who waits wants to know after each task."""
+    forgetting = "" if result.matrix.af is None else f", AF {result.matrix.af:+.1f}"
+    return f"AA {result.matrix.aa:.1f}{forgetting}, {sum(result.tasks[-1].seconds.values()):.1f} s"
 
 
 class SeedFolder:
@@ -132,6 +147,7 @@ class SeedFolder:
 
         def written(phase: str, done: int) -> None:
             self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
+            log.debug("checkpoint: %s step %d", phase, done)
 
         of = {"run": self.run, "seed": self.seed}
         return TaskJournal(self.path / "progress", of, task, self.every, self.stop, written)
