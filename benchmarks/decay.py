@@ -1,11 +1,12 @@
 """Coupled or decoupled weight decay: graphs × settings × methods × seeds, on validation and test nodes.
 
-    python benchmarks/decay.py run --data FOLDER [--dataset NAME …] [--method NAME …] [--seeds 3] [--results FILE]
+    python benchmarks/decay.py run --data FOLDER [--dataset NAME …] [--method NAME …] [--seeds 3] [--tasks N]
+        [--results FILE]
     python benchmarks/decay.py table [--results FILE]
 
 `run` appends a line of JSON for every run that FILE does not hold yet: SGC, 20 rows per class, 200 epochs. Of Joint,
 which starts afresh for each task, only the last task is trained. `table` prints a Markdown table of mean AA and its
-standard deviation over seeds.
+standard deviation over seeds. Give each number of `--tasks` a FILE of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from delome.experiment import RunConfig
-from delome.stream import TaskStream
+from delome.streams.task_stream import TaskStream
 
 DATASETS = ("cora_ml", "amazon_computers", "corafull_knn256", "cora70", "coauthor_cs")
 METHODS = ("finetune", "delome", "replay", "joint")
@@ -26,10 +27,11 @@ DECAYS = ("coupled", "decoupled")
 KEYS = ("dataset", "setting", "method", "decay", "seed")
 
 
-def measured(config: RunConfig, stream: TaskStream, seed: int) -> dict[str, float]:
+def measured(config: RunConfig, stream: TaskStream, seed: int, tasks: int | None) -> dict[str, float]:
     learner = config.learner(seed)
-    epochs, last = learner.epochs, stream[-1]
-    for task in stream:
+    learned = list(stream)[:tasks]
+    epochs, last = learner.epochs, learned[-1]
+    for task in learned:
         learner.epochs = epochs if config.method != "joint" or task is last else 1
         learner.observe(task)
     return {
@@ -58,7 +60,7 @@ def run_all(arguments: argparse.Namespace) -> None:
                         )
                         stream = stream or config.stream()
                         row = dict(zip(KEYS, (dataset, setting, method, decay, seed), strict=True))
-                        row |= measured(config, stream, seed)
+                        row |= measured(config, stream, seed, arguments.tasks)
                         with arguments.results.open("a") as file:
                             file.write(json.dumps(row) + "\n")
                         print(row, flush=True)
@@ -97,6 +99,7 @@ def main() -> None:
     parser.add_argument("--dataset", nargs="+", choices=DATASETS, default=list(DATASETS))
     parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tasks", type=int, help="learn only the first so many tasks")
     arguments = parser.parse_args()
     if arguments.action == "run":
         run_all(arguments)
