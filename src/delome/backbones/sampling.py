@@ -20,7 +20,7 @@ def sample_block(graph: Graph, nodes: np.ndarray, fanout: int, rng: np.random.Ge
     """Block of nodes with at most ``fanout`` of their in-neighbours each, uniformly without replacement, and their
     self-loops; and the sources in it.
 
-    >>> star = Graph([[1, 2, 3], [0, 0, 0]], [[1.0]] * 4)
+    >>> star = Graph([[1, 2, 3], [0, 0, 0]], [[1.0]] * 4, undirected=False)
     >>> block, sources = sample_block(star, np.array([0, 2]), 2, np.random.default_rng(0))
     >>> np.diff(block.pattern.indptr).tolist(), 0 in sources, 2 in sources
     ([3, 1], True, True)

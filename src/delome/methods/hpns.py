@@ -366,7 +366,7 @@ def walk(adjacency: sp.csr_array, starts: np.ndarray, draws: np.ndarray) -> np.n
 
     A step leads to one of the nodes whose messages a node receives; a walk that cannot go on stays where it is.
 
-    >>> path = Graph([[0, 1], [1, 2]], [[1.0], [1.0], [1.0]])
+    >>> path = Graph([[0, 1], [1, 2]], [[1.0], [1.0], [1.0]], undirected=False)
     >>> walk(path.adjacency, np.array([0, 1, 2]), np.zeros((3, 2))).tolist()
     [0, 0, 0]
     """
