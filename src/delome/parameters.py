@@ -1,8 +1,15 @@
-"""Parameters as data: a class's dataclass fields, described once, read by the CLI, the config and the report.
+"""Parameters as data: a class's annotated fields, declared once, read by constructor, command line, config and report.
 
-A parameter is a constructor argument annotated with its meaning and limits::
+A parameter is annotated with its meaning and limits::
 
-    budget: Annotated[int, Param("memory rows per class", least=1)] = 60
+    budget: Annotated[int, Param("memory rows per class", at_least=1)] = 60
+
+A *part* is a parameter that is a value with parameters of its own, chosen from a registry::
+
+    memory: Annotated[MemoryBuilder, Part("how a task is remembered", MEMORIES)] = KernelMatching()
+
+``memory=Kmeans(budget=5)`` gives one; ``memory="kmeans"`` names one; ``budget=5`` changes a parameter of the default one
+(``memory.budget=5`` on the command line if several parts have a parameter of this name).
 """
 
 from __future__ import annotations
@@ -11,18 +18,36 @@ import dataclasses
 import math
 import types
 import typing
-from typing import Any, Literal, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, Union
 
 from delome.errors import ParameterError, shown, unknown
+from delome.registry import Registry
+
+NAME = "name"
+"""Key under which the registered name of a part stands among its plain values."""
+
+Find: TypeAlias = Callable[[Registry[Any], str], Any]
+"""Looks up a class by name in a registry."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Param:
-    """What a parameter means, and the smallest (``least``) or excluded lower bound (``above``) of its value."""
+    """What a parameter means, and the smallest value it may have, or the bound it must be above."""
 
     help: str
-    least: float | None = None
+    at_least: float | None = None
     above: float | None = None
+
+
+class Part(Param):
+    """What a part is for, and the registry of those that can be named."""
+
+    def __init__(self, help: str, registry: Registry[Any]) -> None:
+        super().__init__(help)
+        object.__setattr__(self, "registry", registry)
+
+    registry: Registry[Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +61,15 @@ class Parameter:
     default: Any
     param: Param
 
+    @property
+    def registry(self) -> Registry[Any] | None:
+        """Where the values of a part are registered; none for a plain parameter."""
+        return self.param.registry if isinstance(self.param, Part) else None
+
     def parse(self, text: str) -> Any:
         """Value written on a command line, e.g. ``"20"``, ``"none"``, ``"true"``."""
+        if self.registry is not None:
+            return self.registry.importable(text)()
         if self.optional and text.lower() in ("none", "null", ""):
             return None
         if self.type is bool:
@@ -61,7 +93,7 @@ class Parameter:
 
     def check(self, value: Any) -> None:
         """Refuses a value of the wrong type or out of range."""
-        if value is None and self.optional:
+        if self.registry is not None or (value is None and self.optional):
             return
         accepted = (int, float) if self.type is float else (self.type,)
         fits = isinstance(value, accepted) and (self.type is bool or not isinstance(value, bool))
@@ -73,20 +105,20 @@ class Parameter:
             raise ParameterError(f"{self.name} must be finite, not {value}")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ParameterError(f"{self.name} must be a number of at most 64 bits, not {shown(value)}")
-        least, above = self.param.least, self.param.above
-        if least is not None and float(value) < least:
-            raise ParameterError(f"{self.name} must be at least {least}, not {value}")
+        at_least, above = self.param.at_least, self.param.above
+        if at_least is not None and float(value) < at_least:
+            raise ParameterError(f"{self.name} must be at least {at_least}, not {value}")
         if above is not None and float(value) <= above:
             raise ParameterError(f"{self.name} must be greater than {above}, not {value}")
 
 
 def parameters_of(owner: type) -> dict[str, Parameter]:
-    """Parameters of a dataclass by name, in the order they are declared."""
+    """Parameters of a class by name, in the order they are declared; a subclass may give another default."""
     hints = typing.get_type_hints(owner, include_extras=True)
     found = {}
     for field in dataclasses.fields(owner):
         hint = hints[field.name]
-        if not field.init or typing.get_origin(hint) is not typing.Annotated:
+        if typing.get_origin(hint) is not typing.Annotated:
             continue
         plain, param = typing.get_args(hint)[:2]
         optional = typing.get_origin(plain) in (Union, types.UnionType)
@@ -95,43 +127,166 @@ def parameters_of(owner: type) -> dict[str, Parameter]:
         choices: tuple[str, ...] = ()
         if typing.get_origin(plain) is Literal:
             choices, plain = typing.get_args(plain), str
-        found[field.name] = Parameter(field.name, plain, optional, choices, field.default, param)
+        default = getattr(owner, field.name, dataclasses.MISSING)
+        found[field.name] = Parameter(field.name, plain, optional, choices, default, param)
     return found
 
 
-def check_option(name: str, value: Any, least: int | None = None) -> None:
-    """Refuses what is no whole number, or below ``least``; without ``least``, what is neither true nor false."""
-    kind = bool if least is None else int
-    Parameter(name, kind, False, (), None, Param("", least=least)).check(value)
+def all_parameters(owner: Any, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
+    """Parameters of a class or value, and below each part those of the part (of a class: of the default one)."""
+    of_value = not isinstance(owner, type)
+    for name, parameter in parameters_of(type(owner) if of_value else owner).items():
+        yield prefix + name, parameter
+        if parameter.registry is not None:
+            yield from all_parameters(getattr(owner, name) if of_value else parameter.default, f"{prefix}{name}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Component:
+    """Base of parts: a value whose fields are its parameters, checked when it is made."""
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+
+class Configured:
+    """Base of classes whose constructor takes their parameters, and those of their parts, by name.
+
+    A subclass declares parameters as annotated class attributes; it needs no decorator. Two of them are never equal.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
+
+    def __init__(self, **parameters: Any) -> None:
+        for name, value in filled(type(self), parameters).items():
+            setattr(self, name, value)
+        check_parameters(self)
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{name}={getattr(self, name)!r}"
+            for name, parameter in parameters_of(type(self)).items()
+            if getattr(self, name) != parameter.default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def filled(owner: type, given: Mapping[str, Any], find: Find = Registry.find) -> dict[str, Any]:
+    """Every parameter of a class by name, as given or by default; parts are made of what they are given as."""
+    known = parameters_of(owner)
+    values = {}
+    for name, parameter in known.items():
+        values[name] = given.get(name, parameter.default)
+        if parameter.registry is not None:
+            values[name] = _part(parameter, values[name], find)
+    for name, value in given.items():
+        if name not in known:
+            part, inner = _place(owner, values, name)
+            values[part] = _changed(values[part], inner, value)
+    return values
+
+
+def _part(parameter: Parameter, value: Any, find: Find) -> Any:
+    """The part that a value stands for: itself, its registered name, or a mapping of its parameters."""
+    assert parameter.registry is not None
+    if isinstance(value, str):
+        return find(parameter.registry, value)()
+    if isinstance(value, Mapping):
+        rest = dict(value)
+        kind = find(parameter.registry, rest.pop(NAME)) if NAME in rest else type(parameter.default)
+        start = {} if NAME in value else _fields(parameter.default)
+        return kind(**filled(kind, start | rest, find))
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise ParameterError(
+            f"{parameter.name} must be a {parameter.registry.kind} or the name of one, not {shown(value)}"
+        )
+    return value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in parameters_of(type(value))}
+
+
+def _place(owner: type, values: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """The part, and the name inside it, that a name means which is not a parameter of the owner itself."""
+    known = parameters_of(owner)
+    parts = [each for each, parameter in known.items() if parameter.registry is not None]
+    outer, _, inner = name.partition(".")
+    if inner and outer in parts:
+        return outer, inner
+    inside = {part: [path for path, _ in all_parameters(values[part])] for part in parts}
+    places = [(part, path) for part, paths in inside.items() for path in paths if path.rpartition(".")[2] == name]
+    if len(places) > 1:
+        ways = " or ".join(".".join(place) for place in places)
+        raise ParameterError(f"{name} may be {ways}: write which")
+    if not places:
+        names = {*known, *(path.rpartition(".")[2] for paths in inside.values() for path in paths)}
+        raise ParameterError(unknown(f"parameter of {owner.__name__}", name, names))
+    return places[0]
+
+
+def _changed(part: Any, path: str, value: Any) -> Any:
+    """A part with another value of one of its parameters."""
+    name, _, inner = path.partition(".")
+    known = parameters_of(type(part))
+    if name not in known:
+        raise ParameterError(unknown(f"parameter of {type(part).__name__}", name, known))
+    if inner:
+        value = _changed(getattr(part, name), inner, value)
+    elif known[name].registry is not None:
+        value = _part(known[name], value, Registry.find)
+    return dataclasses.replace(part, **{name: value})
+
+
+def check_option(name: str, value: Any, at_least: int | None = None) -> None:
+    """Refuses what is no whole number, or below ``at_least``; without it, what is neither true nor false."""
+    kind = bool if at_least is None else int
+    Parameter(name, kind, False, (), None, Param("", at_least=at_least)).check(value)
 
 
 def check_parameters(owner: Any) -> None:
-    """Checks every parameter of an instance."""
+    """Checks every parameter of a value."""
     for name, parameter in parameters_of(type(owner)).items():
         parameter.check(getattr(owner, name))
 
 
 def values_of(owner: Any) -> dict[str, Any]:
-    """The parameters of an instance as plain values."""
-    return {name: getattr(owner, name) for name in parameters_of(type(owner))}
-
-
-def parse_assignments(owner: type, assignments: list[str], of: str) -> dict[str, Any]:
-    """``["tau=0.5", ...]`` as values for ``owner``; ``of`` names the owner in error messages."""
-    known = parameters_of(owner)
+    """The parameters of a value as plain ones: a part is a mapping of its name and parameters."""
     values = {}
-    if not isinstance(assignments, list | tuple):
-        raise ParameterError(f"assignments must be a list of texts 'name=value', not {shown(assignments)}")
-    for assignment in assignments:
-        if not isinstance(assignment, str):
-            raise ParameterError(f"{shown(assignment)} is not of the form 'name=value'")
-        name, equals, text = assignment.partition("=")
-        name = name.strip()
-        if not equals:
-            raise ParameterError(f"'{assignment}' is not of the form name=value")
-        if name not in known:
-            raise ParameterError(unknown(f"parameter of {of}", name, known))
-        value = known[name].parse(text.strip())
-        known[name].check(value)
-        values[name] = value
+    for name, parameter in parameters_of(type(owner)).items():
+        values[name] = getattr(owner, name)
+        if parameter.registry is not None:
+            values[name] = {NAME: parameter.registry.name_of(type(values[name])), **values_of(values[name])}
     return values
+
+
+def parse_assignments(owner: type, assignments: Iterable[str], of: str) -> dict[str, Any]:
+    """``["tau=0.5", "memory=kmeans", …]`` as arguments of ``owner``; ``of`` names the owner in error messages."""
+    if isinstance(assignments, str) or not isinstance(assignments, Iterable):
+        raise ParameterError(f"assignments must be a list of texts 'name=value', not {shown(assignments)}")
+    written = dict(_assignment(each) for each in assignments)
+    known = parameters_of(owner)
+    given = {name: known[name].parse(text) for name, text in written.items() if name in known}
+    values = filled(owner, given)
+    for name, text in written.items():
+        if name in known:
+            known[name].check(given[name])
+            continue
+        try:
+            part, path = _place(owner, values, name)
+            given[name] = dict(all_parameters(values[part]))[path].parse(text)
+        except KeyError:
+            raise ParameterError(unknown(f"parameter of {of}", name, dict(all_parameters(owner)))) from None
+    filled(owner, given)
+    return given
+
+
+def _assignment(text: Any) -> tuple[str, str]:
+    if not isinstance(text, str):
+        raise ParameterError(f"{shown(text)} is not of the form 'name=value'")
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ParameterError(f"'{text}' is not of the form name=value")
+    return name.strip(), value.strip()

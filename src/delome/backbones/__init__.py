@@ -1,10 +1,8 @@
-"""Networks that classify nodes: each reads what it prepared from a graph, and nothing else."""
+"""Networks that classify nodes, as values: each reads what it prepared from a graph, and nothing else."""
 
-from delome.backbones.backbone import Backbone, Inputs
+from delome.backbones.backbone import BACKBONES, Backbone, Inputs, Network
 from delome.backbones.gat import GAT
 from delome.backbones.gcn import GCN
 from delome.backbones.sgc import SGC
 
-BACKBONES: dict[str, type[Backbone]] = {"sgc": SGC, "gcn": GCN, "gat": GAT}
-
-__all__ = ["BACKBONES", "GAT", "GCN", "SGC", "Backbone", "Inputs"]
+__all__ = ["BACKBONES", "GAT", "GCN", "SGC", "Backbone", "Inputs", "Network"]

@@ -1,28 +1,92 @@
-"""What every backbone offers: prepare a graph once, then logits for its rows."""
+"""What a backbone is: a value that prepares graphs and makes networks; and what a network is."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from delome.errors import ParameterError
 from delome.graph import Graph
-from delome.graph.sparse import Features
-from delome.randomness import uniform
+from delome.parameters import Component
+from delome.registry import Registry
+
+BACKBONES: Registry[type[Backbone]] = Registry("backbone", "backbones")
 
 
 class Inputs(Protocol):
-    """Rows a backbone can classify."""
+    """Rows a network can classify."""
 
     def __len__(self) -> int: ...
 
     def select(self, index: np.ndarray) -> Inputs: ...
+
+
+class Network(nn.Module, ABC):
+    """Logits of prepared rows over class columns.
+
+    Columns may exist before their classes are seen, or be added later; which of them a row may use is decided outside.
+    """
+
+    noise: torch.Generator | None = None
+
+    def __init__(self, backbone: Backbone, device: torch.device) -> None:
+        super().__init__()
+        self.backbone, self.device = backbone, device
+
+    @abstractmethod
+    def forward(self, inputs: Any) -> Tensor:
+        """Logits over all class columns."""
+
+    @abstractmethod
+    def grow(self, classes: int, rng: np.random.Generator) -> None:
+        """Appends columns until there are ``classes``; those that are there keep their exact weights."""
+
+    def prepare(self, graph: Graph) -> Any:
+        """What the network reads of a graph."""
+        return self.backbone.prepare(graph, self.device)
+
+    @contextmanager
+    def dropout_from(self, noise: torch.Generator) -> Iterator[None]:
+        """While this block runs, a network that drops values draws them from here; outside it drops none."""
+        self.noise = noise
+        try:
+            yield
+        finally:
+            self.noise = None
+
+    def __call__(self, inputs: Any) -> Tensor:
+        logits: Tensor = super().__call__(inputs)
+        return logits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone(Component, ABC):
+    """A kind of network, with its parameters.
+
+    ``hops`` is how far a node sees: a memory row without edges stands for a row of S^hops X.
+    """
+
+    hops: ClassVar[int] = 2
+
+    @abstractmethod
+    def prepare(self, graph: Graph, device: torch.device) -> Any:
+        """What a network reads of a graph: `Inputs`, computed once per graph (see `Graph.cached`)."""
+
+    @abstractmethod
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Disjoint union of prepared inputs."""
+
+    @abstractmethod
+    def network(self, features: int, classes: int, rng: np.random.Generator, device: torch.device) -> Network:
+        """A fresh network."""
 
 
 @dataclass(frozen=True)
@@ -43,58 +107,18 @@ class Block:
         return sp.csr_array((data, self.pattern.indices, self.pattern.indptr), shape=self.pattern.shape)
 
 
-class Backbone(nn.Module):
-    """Two layers without bias: ``first`` maps features to hidden units, ``second`` hidden units to class columns.
+def offered(by: Network | Backbone, ability: str, needed_for: str) -> Any:
+    """A method that not every network or backbone has, or a sentence for one without it.
 
-    Weights start uniform in ±1/√fan_in. Class columns may exist before their classes are seen, or be added later;
-    which of them a row may use is decided outside.
+    A network may ``embed(graph, nodes)`` (activations of nodes that its last layer reads) and have a
+    ``topology(graph)`` (norm of the attention between neighbours, differentiable in its parameters); a backbone may
+    ``read_blocks(features, inner, outer, device)`` (inputs from features of the sources of a block ``inner``, whose
+    targets are the sources of ``outer``, whose targets are to be classified).
     """
-
-    hops = 2
-    noise: torch.Generator | None = None
-    """Source of dropout; set while a network trains, and only GAT uses it."""
-
-    def __init__(
-        self, features: int, hidden: int, classes: int, rng: np.random.Generator, device: torch.device
-    ) -> None:
-        super().__init__()
-        self.device = device
-        self.first = nn.Parameter(uniform(rng, (features, hidden), features**-0.5).to(device))
-        self.second = nn.Parameter(uniform(rng, (hidden, classes), hidden**-0.5).to(device))
-
-    def grow(self, classes: int, rng: np.random.Generator) -> None:
-        """Appends columns until there are ``classes``, drawn like the first ones; those keep their exact values."""
-        hidden, known = self.second.shape
-        self.second = widened(self.second, uniform(rng, (hidden, classes - known), hidden**-0.5))
-
-    @abstractmethod
-    def prepare(self, graph: Graph) -> Inputs:
-        """What the network reads of a graph, computed once per graph."""
-
-    @abstractmethod
-    def join(self, parts: Sequence[Inputs]) -> Inputs:
-        """Disjoint union of prepared inputs."""
-
-    @abstractmethod
-    def read_blocks(self, features: Features, inner: Block, outer: Block) -> Inputs:
-        """What the network reads of sampled neighbourhoods: features of the sources of ``inner``, whose targets are
-        the sources of ``outer``, whose targets are to be classified."""
-
-    @abstractmethod
-    def forward(self, inputs: Inputs) -> Tensor:
-        """Logits over all class columns."""
-
-    @abstractmethod
-    def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        """Hidden units of nodes: the activations that the second layer reads."""
-
-    @abstractmethod
-    def topology(self, graph: Graph) -> Tensor:
-        """Norm of the attention between neighbours, differentiable in the parameters (for TWP)."""
-
-    def __call__(self, inputs: Inputs) -> Tensor:
-        logits: Tensor = super().__call__(inputs)
-        return logits
+    if not hasattr(by, ability):
+        name = BACKBONES.name_of(type(by.backbone if isinstance(by, Network) else by))
+        raise ParameterError(f"backbone {name} does not offer '{ability}', which {needed_for} needs: choose another")
+    return getattr(by, ability)
 
 
 def widened(parameter: nn.Parameter, columns: Tensor) -> nn.Parameter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -12,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from delome.backbones.attention import NEGATIVE_SLOPE, InEdges, attend, edge_softmax
-from delome.backbones.backbone import Backbone, Block, Inputs, widened
+from delome.backbones.backbone import BACKBONES, Block, widened
+from delome.backbones.two_layers import TwoLayerNetwork, TwoLayers
 from delome.errors import ParameterError
 from delome.graph import Graph
 from delome.graph.rows import Rows
@@ -40,7 +40,9 @@ class TwoHops:
         return TwoHops(self.features.select(read), inner, outer)
 
 
-class GAT(Backbone):
+@BACKBONES.register("gat")
+@dataclass(frozen=True, kw_only=True)
+class GAT(TwoLayers):
     """``x_v ← Σ_{u→v} α_uv W x_u``, α the softmax over in-edges of LeakyReLU(a_l·W x_u + a_r·W x_v) (Veličković, 2018).
 
     A first layer of 8 heads, concatenated, ELU; a second layer of one head. Features and attention are dropped
@@ -49,13 +51,42 @@ class GAT(Backbone):
     them this is a plain network.
     """
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hidden % HEADS:
+            raise ParameterError(f"GAT has {HEADS} heads: hidden must be a multiple of {HEADS}, not {self.hidden}")
+
+    def prepare(self, graph: Graph, device: torch.device) -> TwoHops:
+        def compute() -> TwoHops:
+            edges = InEdges.of(graph, device)
+            return TwoHops(Rows.of(graph.features, device), edges, edges)
+
+        inputs: TwoHops = graph.cached(("gat", device), compute)
+        return inputs
+
+    def join(self, parts: Sequence[TwoHops]) -> TwoHops:
+        return TwoHops(
+            Rows.join([part.features for part in parts]),
+            InEdges.join([part.inner for part in parts]),
+            InEdges.join([part.outer for part in parts]),
+        )
+
+    def read_blocks(self, features: Features, inner: Block, outer: Block, device: torch.device) -> TwoHops:
+        edges = (InEdges(block.pattern, block.own, device) for block in (inner, outer))
+        return TwoHops(Rows.of(features, device), *edges)
+
+    def network(self, features: int, classes: int, rng: np.random.Generator, device: torch.device) -> GATNetwork:
+        return GATNetwork(self, features, classes, rng, device)
+
+
+class GATNetwork(TwoLayerNetwork):
+    """The two layers, and for each the two vectors that attention is computed from."""
+
     def __init__(
-        self, features: int, hidden: int, classes: int, rng: np.random.Generator, device: torch.device
+        self, backbone: GAT, features: int, classes: int, rng: np.random.Generator, device: torch.device
     ) -> None:
-        if hidden % HEADS:
-            raise ParameterError(f"GAT has {HEADS} heads: hidden must be a multiple of {HEADS}, not {hidden}")
-        super().__init__(features, hidden, classes, rng, device)
-        width = hidden // HEADS
+        super().__init__(backbone, features, classes, rng, device)
+        hidden, width = backbone.hidden, backbone.hidden // HEADS
         self.first.data.copy_(_drawn(rng, features, hidden, fans=features + hidden))
         self.second.data.copy_(_drawn(rng, hidden, classes, fans=hidden + classes))
         self.first_attention = nn.Parameter(_drawn(rng, 2, HEADS, width, fans=hidden + width).to(device))
@@ -66,30 +97,9 @@ class GAT(Backbone):
         self.second = widened(self.second, _drawn(rng, hidden, classes - known, fans=hidden + classes))
         self.second_attention = widened(self.second_attention, _drawn(rng, 2, 1, classes - known, fans=2 * classes))
 
-    def prepare(self, graph: Graph) -> TwoHops:
-        def compute() -> TwoHops:
-            edges = InEdges.of(graph, self.device)
-            return TwoHops(Rows.of(graph.features, self.device), edges, edges)
-
-        inputs: TwoHops = graph.cached(("gat", self.device), compute)
-        return inputs
-
-    def join(self, parts: Sequence[Inputs]) -> TwoHops:
-        pieces = cast(Sequence[TwoHops], parts)
-        return TwoHops(
-            Rows.join([piece.features for piece in pieces]),
-            InEdges.join([piece.inner for piece in pieces]),
-            InEdges.join([piece.outer for piece in pieces]),
-        )
-
-    def read_blocks(self, features: Features, inner: Block, outer: Block) -> TwoHops:
-        edges = (InEdges(block.pattern, block.own, self.device) for block in (inner, outer))
-        return TwoHops(Rows.of(features, self.device), *edges)
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        hops = cast(TwoHops, inputs)
-        values = (self._dropped(self._activations(hops)) @ self.second)[:, None]
-        return self._layer(values, self.second_attention, hops.outer)[:, 0]
+    def forward(self, inputs: TwoHops) -> Tensor:
+        values = (self._dropped(self._activations(inputs)) @ self.second)[:, None]
+        return self._layer(values, self.second_attention, inputs.outer)[:, 0]
 
     def _activations(self, hops: TwoHops) -> Tensor:
         """Hidden units of the nodes reached."""
@@ -110,12 +120,13 @@ class GAT(Backbone):
         return values * kept / (1 - DROPOUT)
 
     def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        hops = self.prepare(graph).select(nodes)
+        whole: TwoHops = self.prepare(graph)
+        hops = whole.select(nodes)
         return self._activations(hops)[torch.from_numpy(hops.outer.own).to(self.device)]
 
     def topology(self, graph: Graph) -> Tensor:
         """Norm of the first layer's attention."""
-        hops = self.prepare(graph)
+        hops: TwoHops = self.prepare(graph)
         coefficients = _coefficients(self._projected(hops), self.first_attention, hops.inner)
         return coefficients.square().sum().sqrt()
 

@@ -1,20 +1,23 @@
-"""GCN: two graph convolutions with symmetric normalisation."""
+"""GCN: a graph convolution before each layer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from torch import Tensor
 
 from delome.backbones.attention import InEdges, topology_norm
-from delome.backbones.backbone import Backbone, Block, Inputs
+from delome.backbones.backbone import BACKBONES, Block
+from delome.backbones.two_layers import TwoLayerNetwork, TwoLayers
 from delome.graph import Graph
 from delome.graph.rows import Rows, SparseMatrix
 from delome.graph.sparse import Features, narrow, times
+from delome.parameters import Param
 
 
 @dataclass(frozen=True)
@@ -33,34 +36,54 @@ class Neighbourhood:
         return Neighbourhood(self.reached.select(reached), SparseMatrix(chosen, self.operator.device))
 
 
-class GCN(Backbone):
-    """``f(X) = S relu(S X W1) W2`` (Kipf and Welling, 2017); ``S X`` has no parameters and is computed once."""
+@BACKBONES.register("gcn")
+@dataclass(frozen=True, kw_only=True)
+class GCN(TwoLayers):
+    """``f(X) = S relu(S X W1) W2`` (Kipf and Welling, 2017); ``S X`` has no parameters and is computed once.
 
-    def prepare(self, graph: Graph) -> Neighbourhood:
+    With ``norm="none"`` S is A + I, a plain sum over neighbours, as in the benchmark of the paper.
+    """
+
+    norm: Annotated[
+        Literal["sym", "none"], Param("sym: D^-1/2 (A + I) D^-1/2; none: sums over neighbours, as in the benchmark")
+    ] = "sym"
+
+    def prepare(self, graph: Graph, device: torch.device) -> Neighbourhood:
         def compute() -> Neighbourhood:
-            return Neighbourhood(Rows.of(graph.propagate(1), self.device), SparseMatrix(graph.operator(), self.device))
+            if self.norm == "sym":
+                operator, reached = graph.operator(), graph.propagate(1)
+            else:
+                operator = graph.adjacency_with_loops()
+                reached = times(operator, graph.features)
+            return Neighbourhood(Rows.of(reached, device), SparseMatrix(operator, device))
 
-        neighbourhood: Neighbourhood = graph.cached(("gcn", self.device), compute)
+        neighbourhood: Neighbourhood = graph.cached(("gcn", self.norm, device), compute)
         return neighbourhood
 
-    def join(self, parts: Sequence[Inputs]) -> Neighbourhood:
-        pieces = cast(Sequence[Neighbourhood], parts)
-        union = sp.csr_array(sp.block_diag([piece.operator.matrix for piece in pieces], format="csr"))
-        return Neighbourhood(Rows.join([piece.reached for piece in pieces]), SparseMatrix(union, self.device))
+    def join(self, parts: Sequence[Neighbourhood]) -> Neighbourhood:
+        union = sp.csr_array(sp.block_diag([part.operator.matrix for part in parts], format="csr"))
+        return Neighbourhood(Rows.join([part.reached for part in parts]), SparseMatrix(union, parts[0].operator.device))
 
-    def read_blocks(self, features: Features, inner: Block, outer: Block) -> Neighbourhood:
-        reached = Rows.of(times(inner.operator(), features), self.device)
-        return Neighbourhood(reached, SparseMatrix(outer.operator(), self.device))
+    def read_blocks(self, features: Features, inner: Block, outer: Block, device: torch.device) -> Neighbourhood:
+        first, second = (block.operator() if self.norm == "sym" else block.pattern for block in (inner, outer))
+        return Neighbourhood(Rows.of(times(first, features), device), SparseMatrix(second, device))
 
-    def forward(self, inputs: Inputs) -> Tensor:
-        neighbourhood = cast(Neighbourhood, inputs)
-        activations = neighbourhood.reached.times(self.first).relu()
-        return neighbourhood.operator.times(activations @ self.second)
+    def network(self, features: int, classes: int, rng: np.random.Generator, device: torch.device) -> GCNNetwork:
+        return GCNNetwork(self, features, classes, rng, device)
+
+
+class GCNNetwork(TwoLayerNetwork):
+    """The two layers, each after a sum over neighbours."""
+
+    def forward(self, inputs: Neighbourhood) -> Tensor:
+        activations = inputs.reached.times(self.first).relu()
+        return inputs.operator.times(activations @ self.second)
 
     def embed(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        return self.prepare(graph).reached.select(nodes).times(self.first).relu()
+        inputs: Neighbourhood = self.prepare(graph)
+        return inputs.reached.select(nodes).times(self.first).relu()
 
     def topology(self, graph: Graph) -> Tensor:
         """Attention between the first layer's outputs."""
-        edges = InEdges.of(graph, self.device)
-        return topology_norm(self.prepare(graph).reached.times(self.first), edges)
+        inputs: Neighbourhood = self.prepare(graph)
+        return topology_norm(inputs.reached.times(self.first), InEdges.of(graph, self.device))

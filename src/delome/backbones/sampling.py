@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from delome.backbones.backbone import Backbone, Block, Inputs
+from delome.backbones.backbone import Block, Inputs, Network, offered
 from delome.graph import Graph
 from delome.graph.sparse import narrow
 
@@ -41,15 +41,16 @@ def sample_block(graph: Graph, nodes: np.ndarray, fanout: int, rng: np.random.Ge
 class SampledNodes:
     """Nodes of one or several graphs; a network reads them with neighbourhoods that are drawn anew for each step."""
 
-    network: Backbone
+    network: Network
     graphs: Sequence[Graph]
     graph: np.ndarray
     nodes: np.ndarray
     fanouts: Fanouts
 
     @classmethod
-    def of(cls, network: Backbone, graph: Graph, nodes: np.ndarray, fanouts: Fanouts) -> SampledNodes:
+    def of(cls, network: Network, graph: Graph, nodes: np.ndarray, fanouts: Fanouts) -> SampledNodes:
         """Nodes of one graph."""
+        offered(network.backbone, "read_blocks", "fanout")
         graph.refuse_weights("sampling of neighbours (fanout)")
         return cls(network, [graph], np.zeros(len(nodes), dtype=np.int64), nodes, fanouts)
 
@@ -61,23 +62,27 @@ class SampledNodes:
 
     def draw(self, rng: np.random.Generator) -> Inputs:
         """The nodes with neighbours at hop 1, and those with theirs at hop 2."""
+        read_blocks = offered(self.network.backbone, "read_blocks", "fanout")
         parts, order = [], []
         for number in np.unique(self.graph):
             own = np.flatnonzero(self.graph == number)
             graph = self.graphs[number]
             outer, reached = sample_block(graph, self.nodes[own], self.fanouts[0], rng)
             inner, read = sample_block(graph, reached, self.fanouts[1], rng)
-            parts.append(self.network.read_blocks(graph.features[read], inner, outer))
+            parts.append(read_blocks(graph.features[read], inner, outer, self.network.device))
             order.append(own)
         if len(parts) == 1:
-            return parts[0]
-        return self.network.join(parts).select(np.argsort(np.concatenate(order)))
+            drawn: Inputs = parts[0]
+            return drawn
+        joined: Inputs = self.network.backbone.join(parts).select(np.argsort(np.concatenate(order)))
+        return joined
 
 
-def join(network: Backbone, parts: Sequence[Inputs]) -> Inputs:
+def join(network: Network, parts: Sequence[Inputs]) -> Inputs:
     """Disjoint union of inputs, sampled or prepared."""
     if not isinstance(parts[0], SampledNodes):
-        return network.join(parts)
+        joined: Inputs = network.backbone.join(parts)
+        return joined
     sampled = cast(Sequence[SampledNodes], parts)
     offsets = np.cumsum([0, *(len(part.graphs) for part in sampled[:-1])])
     return SampledNodes(

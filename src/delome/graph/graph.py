@@ -246,11 +246,14 @@ class Graph:
         """S = D^-1/2 (A + I) D^-1/2 with in-degrees D that count the self-loop; weighted in-degrees if A is."""
         return self.cached("operator", self._operator)
 
+    def adjacency_with_loops(self) -> sp.csr_array:
+        """A + I."""
+        loops = sp.csr_array(sp.eye_array(self.num_nodes, dtype=np.float32, format="csr"))
+        return sp.csr_array(self.adjacency.astype(np.float32) + loops)
+
     def _operator(self) -> sp.csr_array:
-        nodes = self.num_nodes
-        loops = sp.csr_array(sp.eye_array(nodes, dtype=np.float32, format="csr"))
-        with_loops = sp.csr_array(self.adjacency.astype(np.float32) + loops)
-        degrees = with_loops @ np.ones(nodes)
+        with_loops = self.adjacency_with_loops()
+        degrees = with_loops @ np.ones(self.num_nodes)
         scale = (degrees**-0.5).astype(np.float32)
         with_loops.data *= np.repeat(scale, np.diff(with_loops.indptr)) * scale[with_loops.indices]
         return with_loops
