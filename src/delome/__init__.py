@@ -35,7 +35,8 @@ from delome.methods import (
 )
 from delome.metrics import AccuracyMatrix
 from delome.persistence.saved import load
-from delome.streams.task_stream import Task, TaskStream
+from delome.streams.task_stream import TaskStream
+from delome.streams.tasks import Task
 
 __version__ = "0.1.0"
 

@@ -23,7 +23,7 @@ from delome.parameters import Param
 from delome.persistence.state import State
 from delome.progress import Tracker
 from delome.randomness import generator, torch_generator
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(kw_only=True)

@@ -20,7 +20,7 @@ from delome.persistence.state import Keeps, State, Storage, whole_numbers
 from delome.progress import Tracker
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
 from delome.streams.live import as_graph, labelled_nodes
-from delome.streams.task_stream import Observation, Task, learning
+from delome.streams.tasks import Observation, Task, learning
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -13,7 +13,7 @@ from delome.learning.gradient import GradientLearner, padded
 from delome.learning.training import Examples, Schedule
 from delome.persistence.state import State, Storage
 from delome.progress import Tracker
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(kw_only=True)

@@ -16,7 +16,7 @@ from delome.memories import Memory, MemoryBank, MemoryBuilder
 from delome.persistence.state import State, Storage
 from delome.progress import Tracker
 from delome.randomness import generator
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(kw_only=True)

@@ -19,7 +19,7 @@ from delome.learning.training import Examples
 from delome.persistence.state import State, Storage
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from delome.memories.kernel import CPU
 from delome.progress import Tracker
 from delome.randomness import uniform
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 def mean_embeddings(rows: Tensor, encoder: Tensor, sizes: list[int]) -> Tensor:

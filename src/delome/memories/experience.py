@@ -15,7 +15,7 @@ from delome.graph.sparse import smaller, to_dense
 from delome.memories.bank import Memory
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 Sampler = Literal["mf", "cm", "random"]
 Embedding = Callable[[Graph, np.ndarray], Tensor]

@@ -24,7 +24,7 @@ from delome.memories.kernel_matching import relative_loss
 from delome.progress import Tracker
 from delome.randomness import uniform
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 MatchLoss = Literal["ce", "nll"]
 

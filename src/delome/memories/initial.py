@@ -12,7 +12,7 @@ from torch import Tensor
 
 from delome.graph.sparse import smaller, to_dense, used_columns, widen
 from delome.memories.bank import Memory
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 Initial = Literal["raw", "propagated", "noise", "mixture"]
 

@@ -30,7 +30,7 @@ from delome.memories.initial import Initial, initial_weights
 from delome.memories.kernel import CPU, Kernel
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 Result = TypeVar("Result")
 Regime = Literal["gram", "direct", "batch"]

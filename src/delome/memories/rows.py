@@ -14,7 +14,7 @@ from delome.graph.sparse import Features, int32_indices, smaller
 from delome.memories.bank import Memory
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 RowKind = Literal["raw", "propagated", "kmeans"]
 

@@ -13,7 +13,7 @@ from delome.memories.bank import Memory
 from delome.memories.curvature import BLOCK_SIZE, balanced_forman, blocks, undirected
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 CurvatureKind = Literal["auto", "bfc", "bfc3"]
 

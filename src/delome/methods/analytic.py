@@ -21,7 +21,7 @@ from delome.parameters import Param
 from delome.persistence.state import Keeps, State, Storage, whole_numbers
 from delome.progress import Tracker
 from delome.randomness import generator
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 CHUNK_ROWS = 4096
 HOPS = 2

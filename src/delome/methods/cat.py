@@ -17,7 +17,7 @@ from delome.parameters import Param
 from delome.persistence.state import KEEPS_ROWS, Keeps
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(kw_only=True)

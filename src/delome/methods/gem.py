@@ -20,7 +20,7 @@ from delome.persistence.state import Keeps, State, Storage
 from delome.progress import Tracker
 from delome.randomness import generator
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 DAMPING = 1e-3
 """ε of the quadratic programme."""

@@ -25,7 +25,7 @@ from delome.persistence.state import Keeps, State, Storage, whole_numbers
 from delome.progress import Tracker
 from delome.randomness import generator, uniform
 from delome.streams.columns import Setting
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 LEVELS = ("atomic", "node", "class")
 PROTOTYPES_READ = {"embeddings": 0, "nodes": 1, "classes": 2}

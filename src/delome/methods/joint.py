@@ -13,7 +13,7 @@ from delome.learning.training import Examples
 from delome.losses import Balanced, Loss
 from delome.persistence.state import Keeps
 from delome.progress import Tracker
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(kw_only=True)

@@ -17,7 +17,7 @@ from delome.parameters import Param
 from delome.persistence.state import Keeps, State, Storage
 from delome.progress import Tracker
 from delome.randomness import generator
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:

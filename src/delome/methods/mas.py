@@ -12,7 +12,7 @@ from delome.learning.penalty import PenaltyLearner
 from delome.learning.training import Examples, Schedule
 from delome.parameters import Param
 from delome.persistence.state import Keeps, State
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 
 @dataclass(kw_only=True)

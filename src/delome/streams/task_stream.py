@@ -1,167 +1,23 @@
-"""TaskStream: a graph whose classes arrive a few at a time, and what a learner may see of it."""
+"""TaskStream: a graph whose classes arrive a few at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from delome.errors import PastDataError, StreamError, shown
+from delome.errors import StreamError, shown
 from delome.graph import Graph
-from delome.streams.columns import columns_of
 from delome.streams.splits import Split, split_of
+from delome.streams.tasks import Task
 
 KEEP_BELOW = 2**30
 """Bytes of a graph up to which the graphs of all its tasks stay in memory; of a larger one only the last asked for."""
-
-_learning: ContextVar[str | None] = ContextVar("learning", default=None)
-
-
-@contextmanager
-def learning(learner: str) -> Iterator[None]:
-    """While this block runs, tasks of a stream are closed: a learner has its `Observation` and nothing else."""
-    token = _learning.set(learner)
-    try:
-        yield
-    finally:
-        _learning.reset(token)
-
-
-class _GoneGraph(Graph):
-    """What is left of a graph whose task is over."""
-
-    def __getattribute__(self, name: str) -> object:
-        raise PastDataError(
-            "the graph of an earlier task is gone: a learner that looks back must declare needs_past = True"
-        )
-
-
-@dataclass
-class Observation:
-    """What a learner sees of a task: the graph without labels, the training nodes and their classes.
-
-    It can be read while the learner observes it. A learner that keeps it to look back later gets an error,
-    and so does one that asks for the ``past`` without having declared ``needs_past``.
-    """
-
-    index: int
-    classes: tuple[int, ...]
-    num_classes: int
-    train: np.ndarray
-    labels: np.ndarray
-    _graph: Graph = field(repr=False)
-    _past: Callable[[], list[Observation]] | None = field(default=None, repr=False)
-    _open: bool = field(default=True, repr=False)
-    _issued: list[Observation] = field(default_factory=list, repr=False)
-
-    @property
-    def graph(self) -> Graph:
-        if not self._open:
-            raise PastDataError(
-                f"the data of task {self.index} is gone: a learner that looks back must declare needs_past = True"
-            )
-        return self._graph
-
-    def past(self) -> list[Observation]:
-        """Observations of all earlier tasks, for a learner that declared ``needs_past``."""
-        if self._past is None:
-            raise PastDataError(
-                f"earlier tasks cannot be read while learning task {self.index}: declare needs_past = True, "
-                "and hand in tasks of a TaskStream"
-            )
-        issued = self._past()
-        self._issued += issued
-        return issued
-
-    def close(self) -> None:
-        """Ends the learner's access, also through a graph it kept."""
-        self._open = False
-        self._past = None
-        self._graph.__class__ = _GoneGraph
-        self.train = self.labels = np.empty(0, dtype=np.int64)
-        for past in self._issued:
-            past.close()
-
-
-@dataclass(eq=False)
-class Task:
-    """One task: its graph, the columns of its classes, and local node ids of the split.
-
-    The graph has the labels of the graph that the stream was cut from; those of its classes are ``class_labels``.
-    """
-
-    index: int
-    classes: tuple[int, ...]
-    nodes: np.ndarray = field(repr=False)
-    train: np.ndarray = field(repr=False)
-    val: np.ndarray = field(repr=False)
-    test: np.ndarray = field(repr=False)
-    _stream: TaskStream = field(repr=False)
-    _graph_of: int = field(repr=False)
-    _prepared: dict[Any, tuple[Any, np.ndarray]] = field(default_factory=dict, repr=False)
-
-    @property
-    def class_labels(self) -> tuple[int | str, ...]:
-        """The user's label of each of the task's classes."""
-        return tuple(self._stream.user_label(column) for column in self.classes)
-
-    @property
-    def labels_before(self) -> tuple[int | str, ...]:
-        """The user's labels of all classes of earlier tasks, in the order of their columns."""
-        return tuple(self._stream.user_label(column) for column in range(self.classes[0]))
-
-    @property
-    def graph(self) -> Graph:
-        """The task's graph with the original labels; closed to a learner that is learning."""
-        self._refuse_learners()
-        return self._stream._graph_after(self._graph_of)
-
-    def prepared(
-        self, split: str, form: Hashable, prepare: Callable[[Graph, np.ndarray], Any]
-    ) -> tuple[Any, np.ndarray]:
-        """What ``prepare`` makes of the nodes of a split, and the user's labels; made once for each ``form``."""
-        if (split, form) not in self._prepared:
-            nodes, graph = getattr(self, split), self.graph
-            labels = graph.user_labels
-            assert labels is not None
-            self._prepared[split, form] = prepare(graph, nodes), labels[nodes]
-        return self._prepared[split, form]
-
-    def _refuse_learners(self) -> None:
-        if (learner := _learning.get()) is not None:
-            raise PastDataError(
-                f"{learner} read the graph of task {self.index} through the stream while learning: "
-                "a learner may only read the observation it is given"
-            )
-
-    def observation(self, with_past: bool = False) -> Observation:
-        """The task as a learner sees it: no labels but those of training nodes."""
-        self._refuse_learners()
-        return self._observation(with_past)
-
-    def _observation(self, with_past: bool) -> Observation:
-        graph = self._stream._graph_after(self._graph_of)
-        assert graph.labels is not None
-
-        def past() -> list[Observation]:
-            return [task._observation(with_past=False) for task in self._stream.seen(self)[:-1]]
-
-        return Observation(
-            index=self.index,
-            classes=self.classes,
-            num_classes=self._stream.num_classes,
-            train=self.train,
-            labels=columns_of(self._stream.classes, graph.labels[self.train]),
-            _graph=graph.hidden(),
-            _past=past if with_past else None,
-        )
 
 
 class TaskStream(Sequence[Task]):
@@ -319,7 +175,20 @@ class TaskStream(Sequence[Task]):
                         part.append(np.arange(offset, offset + len(chosen)))
                     offset += len(chosen)
         train, val, test, _ = (np.concatenate(part) for part in parts)
-        return Task(index, tuple(self._columns(index)), np.concatenate(nodes), train, val, test, self, last)
+        labels = [self.user_label(column) for column in range((index + 1) * self.classes_per_task)]
+        new = len(labels) - self.classes_per_task
+        return Task(
+            index=index,
+            class_labels=tuple(labels[new:]),
+            labels_before=tuple(labels[:new]),
+            num_classes=self.num_classes,
+            nodes=np.concatenate(nodes),
+            train=train,
+            val=val,
+            test=test,
+            source=partial(self._graph_after, last),
+            earlier=lambda: self.seen(self._tasks[index])[:-1],
+        )
 
     def _graph_after(self, index: int) -> Graph:
         """Graph of task ``index``, cut when first asked for."""
