@@ -15,7 +15,7 @@ import typer
 from delome.cli.app import AsJson, DataRoot, app
 from delome.datasets import load_graph
 from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
-from delome.errors import ParameterError, StateError, StorageError
+from delome.errors import ParameterError, StorageError
 from delome.experiment.folder import CONFIG
 from delome.graph import Graph
 from delome.live import labelled_nodes
@@ -70,7 +70,6 @@ def learn(
                     known = set(learner.classes)
                     tracker = progress.single("learning one more task")
                     learner.observe(data, tracker)
-                    _refuse_infinite(learner)
                     write(learner, model)
         except BaseException:
             unmake_folders(made)
@@ -111,12 +110,6 @@ def _model_in(folder: Path, given: dict[str, Any], device: str | None) -> Learne
     if others := sorted(file.name for file in folder.iterdir() if file.name != LOCK):
         raise StorageError(f"'{folder}' has no {MANIFEST} but '{others[0]}': choose an empty folder for a new model")
     return None
-
-
-def _refuse_infinite(learner: Learner) -> None:
-    """A model that has come to nothing must not take the place of a good one."""
-    if not all(tensor.isfinite().all() for tensor in learner.state().tensors.values()):
-        raise StateError("learning led to numbers that are not finite: scale the features; the model is as it was")
 
 
 @app.command()

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from delome.backbones.rows import SparseMatrix
 from delome.columns import LabelColumns
+from delome.errors import DivergenceError
 from delome.memory.bank import Memory
 from delome.memory.initial import Initial, initial_weights
 from delome.memory.kernel import CPU, Kernel
@@ -166,6 +167,8 @@ def match(
     start = np.asarray(to_dense(weights @ real), dtype=np.float32)
     if scale == 0:
         return Matched(start, 0, regime)
+    if not math.isfinite(scale):
+        raise DivergenceError("the features are too large for the lengths of their rows to be computed: scale them")
     scaled = real * np.float32(1 / scale)
     if regime == "gram":
         coordinates, back = gram_coordinates(scaled)

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from delome.backbones.rows import Rows
-from delome.errors import ParameterError, StateError
+from delome.errors import DivergenceError, ParameterError, StateError
 from delome.graph import Graph
+from delome.lengths import lengths_of
 from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
 from delome.randomness import generator
@@ -151,6 +152,8 @@ class Analytic(Learner):
                 nodes = observation.train[observation.labels == column]
                 statistics.add(position if self.per_task else column, self._random_features(propagated, nodes))
                 step()
+            if not statistics.means.isfinite().all():
+                raise DivergenceError(f"the features of task {observation.index} are too large to add up: scale them")
             if self.per_task:
                 # its own weights are all that a finished task needs
                 self.task_weights.append(statistics.solve(self.ridge).half())
@@ -166,7 +169,7 @@ class Analytic(Learner):
         for start in range(0, len(nodes), CHUNK_ROWS):
             rows = Rows.of(propagated[nodes[start : start + CHUNK_ROWS]], self.torch_device)
             projected = rows.times(projection).to(self.dtype)
-            lengths = projected.norm(dim=1, keepdim=True).clamp(min=torch.finfo(self.dtype).tiny)
+            lengths = lengths_of(projected).clamp(min=torch.finfo(self.dtype).tiny)
             yield projected.div_(lengths).mul_(math.sqrt(size)).relu_()
 
     @property

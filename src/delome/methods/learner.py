@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from delome.columns import KnownClasses, LabelColumns, Setting
-from delome.errors import ParameterError, PastDataError, StateError
+from delome.errors import DivergenceError, ParameterError, PastDataError, StateError
 from delome.graph import Graph, as_numpy
 from delome.live import as_graph, labelled_nodes
 from delome.metrics import Score
@@ -79,6 +79,11 @@ class Learner(ABC):
                 self._learn(observation, tracker or Tracker())
                 if self.needs_past:
                     self.kept_graphs = _storage_of([*observation.past(), observation])
+            if bad := self.state().not_finite():
+                raise DivergenceError(
+                    f"task {observation.index} has led to numbers that are not finite in '{bad[0]}': "
+                    "try a smaller lr, or scale the features"
+                )
         except BaseException:
             self.__post_init__()  # what was half learned is forgotten
             self.load_state(before)
@@ -146,6 +151,11 @@ class Learner(ABC):
 
     def _best_labels(self, scores: Tensor, task: int) -> np.ndarray:
         tasks = torch.full((len(scores),), task, device=scores.device)
+        if bad := int((~scores[:, list(self.columns.allowed(task))].isfinite().all(dim=1)).sum()):
+            raise StateError(
+                f"{bad} of {len(scores)} nodes have scores that are not finite: "
+                "scale their features like those that were learned, or learn again with a smaller lr"
+            )
         return self.known.labels_of(self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy())
 
     def score(self, tasks: Iterable[Task], split: str = "test") -> list[Score]:
