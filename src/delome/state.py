@@ -32,7 +32,8 @@ class State:
             )
         if not _is_finite(found):
             raise StateError(f"the state does not fit the learner: '{name}' holds numbers that are not finite")
-        return found
+        # what was made in inference mode cannot take part in training
+        return found.clone() if found.is_inference() else found
 
     def not_finite(self) -> list[str]:
         """Names of the tensors and values that hold NaN or infinite numbers."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from delome.backbones.rows import Rows
 from delome.errors import DivergenceError, ParameterError, StateError
 from delome.graph import Graph
+from delome.isolation import isolated
 from delome.lengths import lengths_of
 from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
@@ -206,9 +207,10 @@ class Analytic(Learner):
         if self.statistics is not None:
             state.values["counts"] = list(self.statistics.counts)
             state.tensors["means"] = self.statistics.means.half()
-            state.tensors["scatter"] = self.statistics.scatter[_lower(self.size)].half()
+            state.tensors["scatter"] = self.statistics.scatter[_lower(self.statistics.scatter)].half()
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         self.width, self.size = state.whole_number("width"), state.whole_number("random_features")
@@ -228,7 +230,7 @@ class Analytic(Learner):
                 raise StateError("the state does not fit the learner: 'counts' must hold a number for each class")
             self.statistics.means = means.to(self.torch_device, self.dtype)
             scatter = self.statistics.scatter
-            scatter[_lower(self.size)] = lower.to(self.torch_device, self.dtype)
+            scatter[_lower(scatter)] = lower.to(self.torch_device, self.dtype)
             scatter += scatter.tril(-1).T
             self.weights = self.statistics.solve(self.ridge)
 
@@ -239,9 +241,9 @@ class Analytic(Learner):
         return Storage(0, floats, 2 * floats)
 
 
-def _lower(size: int) -> Tensor:
+def _lower(matrix: Tensor) -> Tensor:
     """Mask of the lower triangle, diagonal included."""
-    return torch.ones(size, size, dtype=torch.bool).tril()
+    return torch.ones_like(matrix, dtype=torch.bool).tril()
 
 
 def automatic_features(classes: int) -> int:

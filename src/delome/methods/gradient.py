@@ -15,6 +15,7 @@ from delome.backbones import BACKBONES, Backbone, Inputs
 from delome.backbones.sampling import Fanouts, SampledNodes
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
+from delome.isolation import isolated
 from delome.losses import Balanced, Loss
 from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
@@ -188,6 +189,7 @@ class GradientLearner(Learner):
                 for moment, shape in shapes.items()
             }
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "model.first" not in state.tensors:

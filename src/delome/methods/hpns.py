@@ -18,6 +18,7 @@ from delome.backbones.rows import Rows
 from delome.columns import Setting
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
+from delome.isolation import isolated
 from delome.methods.learner import Learner, check_width
 from delome.methods.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
@@ -315,6 +316,7 @@ class HPNs(Learner):
             state.tensors[f"{name}.momentum"] = each.momentum.clone()
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         self._start(state.whole_number("width"))

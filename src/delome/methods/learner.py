@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from delome.columns import KnownClasses, LabelColumns, Setting
 from delome.errors import DivergenceError, ParameterError, PastDataError, StateError
 from delome.graph import Graph, as_numpy
+from delome.isolation import Guard, isolated
 from delome.live import as_graph, labelled_nodes
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
@@ -37,6 +39,7 @@ class Learner(ABC):
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
     seed: Annotated[int, Param("seed of every random choice of the learner", least=0)] = 0
     device: Annotated[str, Param("auto, cpu, cuda, …")] = "auto"
+    _guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
 
     settings: ClassVar[tuple[str, ...]] = ("cil", "til")
     needs_past: ClassVar[bool] = False
@@ -69,14 +72,20 @@ class Learner(ABC):
 
         Of a graph, or of PyG data, the labelled nodes are learned (of PyG data with a ``train_mask`` those inside it);
         the others only take part in propagation. Their classes may be new, known, or both.
+
+        What was learned can be read by other threads before and after, but not meanwhile.
         """
+        with self._guard.changing(), isolated():
+            self._observe(data, tracker or Tracker())
+
+    def _observe(self, data: Task | Graph | Data, tracker: Tracker) -> None:
         observation, known = self._observation(data)
         before = self.state()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
         self.known = known
         try:
             with learning(type(self).__name__):
-                self._learn(observation, tracker or Tracker())
+                self._learn(observation, tracker)
                 if self.needs_past:
                     self.kept_graphs = _storage_of([*observation.past(), observation])
             if bad := self.state().not_finite():
@@ -131,8 +140,17 @@ class Learner(ABC):
 
     def predict(self, graph: Graph | Data, nodes: np.ndarray | None = None, task: int | None = None) -> np.ndarray:
         """The user's label of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
+        with self._reading():
+            return self._predict(as_graph(graph), nodes, task)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """While this block runs, what was learned stays as it is."""
+        with self._guard.reading(), isolated():
+            yield
+
+    def _predict(self, graph: Graph, nodes: np.ndarray | None, task: int | None) -> np.ndarray:
         self._check_known(task)
-        graph = as_graph(graph)
         nodes = np.arange(graph.num_nodes) if nodes is None else as_numpy(nodes)
         if nodes.ndim == 1 and len(nodes) == 0:
             return np.empty(0, dtype=np.int64)
@@ -162,13 +180,14 @@ class Learner(ABC):
         """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
         if split not in ("train", "val", "test"):
             raise ParameterError(f"split must be train, val or test, not '{split}'")
-        scores = []
-        for task in tasks:
-            self._check_known(task.index)
-            # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
-            inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
-            scores.append(Score.of(self._best_labels(self._scores(inputs, task.index), task.index), labels))
-        return scores
+        with self._reading():
+            return [self._score(task, split) for task in tasks]
+
+    def _score(self, task: Task, split: str) -> Score:
+        self._check_known(task.index)
+        # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
+        inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
+        return Score.of(self._best_labels(self._scores(inputs, task.index), task.index), labels)
 
     def evaluate(self, tasks: Iterable[Task]) -> list[float]:
         """Class-balanced test accuracy in percent on each task."""
@@ -204,6 +223,7 @@ class Learner(ABC):
             }
         )
 
+    @isolated()
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
         tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
@@ -222,7 +242,8 @@ class Learner(ABC):
         """Saves everything learned; `delome.load` gives the same learner again."""
         from delome import saved
 
-        saved.save(self, folder)
+        with self._guard.reading():
+            saved.save(self, folder)
 
     def storage(self) -> Storage:
         """What is kept for old tasks: for a learner that reads past graphs, those graphs."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from delome.backbones import BACKBONES, Backbone
+from delome.isolation import isolated
 from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
 from delome.randomness import generator
@@ -109,6 +110,7 @@ class LwF(GradientLearner):
             state.tensors |= {f"teacher.{name}": parameter.detach().clone() for name, parameter in teacher}
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "teacher.first" in state.tensors:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from delome.isolation import isolated
 from delome.methods.gradient import GradientLearner, padded
 from delome.state import State, Storage
 from delome.stream import Observation
@@ -87,6 +88,7 @@ class PenaltyLearner(GradientLearner):
         state.tensors |= {name: tensor.clone() for name, tensor in self._named().items()}
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "importance.first" in state.tensors:

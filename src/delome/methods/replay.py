@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from delome.isolation import isolated
 from delome.memory import Memory, MemoryBank, MemoryBuilder
 from delome.methods.gradient import GradientLearner
 from delome.randomness import generator
@@ -82,6 +83,7 @@ class Replay(GradientLearner):
         self.bank.save(state)
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         width = 0 if self.model is None else self.network.first.shape[0]
