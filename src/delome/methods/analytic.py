@@ -27,6 +27,9 @@ from delome.tracking import Tracker
 
 CHUNK_ROWS = 4096
 HOPS = 2
+POWER_STEPS, ROUNDING_MARGIN = 10, 1.5
+"""So many power iterations find nine tenths of the norm of rounding errors; the margin makes up for the rest, and for
+errors of several tasks that are not quite independent."""
 
 
 class RidgeStatistics:
@@ -38,12 +41,16 @@ class RidgeStatistics:
     When m more rows come of a class that has n, its mean is updated exactly. Its covariance alone is not kept; the mean
     one of the C classes known, ``scatter / C``, takes its place (exact while there is one class). With δ the difference
     of the means of new and old rows: ``scatter += m/(n + m) (cov_new - scatter / C) + n m/(n + m)² δ δᵀ``.
+
+    ``rounding`` is the spectral norm of what rounding has changed in the scatter, with a margin. Errors of several
+    roundings are independent: the squares of their norms add up.
     """
 
     def __init__(self, features: int, dtype: torch.dtype, device: torch.device) -> None:
         self.scatter = torch.zeros(features, features, dtype=dtype, device=device)
         self.means = torch.zeros(features, 0, dtype=dtype, device=device)
         self.counts: list[int] = []
+        self.rounding = 0.0
 
     @property
     def rows(self) -> int:
@@ -70,28 +77,44 @@ class RidgeStatistics:
         share = count / (before + count)
         self.scatter.add_(covariance.sub_(self.scatter, alpha=1 / len(self.counts)), alpha=share)
         self.scatter.addr_(step, step, alpha=share * (1 - share))
+        self.rounding *= 1 - share / len(self.counts)
         self.means[:, column] += share * step
         self.counts[column] += count
 
-    def round_to_half(self) -> None:
+    def round_to_half(self, rng: np.random.Generator) -> None:
         """Rounds to half precision, the form that is saved, so that a saved learner is the same learner.
 
         Double precision, for tests of exactness, is left alone.
         """
         if self.scatter.dtype == torch.float64:
             return
-        self.scatter = self.scatter.half().to(self.scatter.dtype)
+        rounded = self.scatter.half().to(self.scatter.dtype)
+        error = ROUNDING_MARGIN * spectral_norm(self.scatter.sub_(rounded), rng)
+        self.rounding = math.hypot(self.rounding, error)
+        self.scatter = rounded
         self.means = self.means.half().to(self.means.dtype)
 
     def solve(self, ridge: float) -> Tensor:
-        """W = (A + γI)⁻¹ M with A = scatter + M Mᵀ and γ = ridge · tr(A) / rows: a noise variance per row."""
+        """W = (A + γI)⁻¹ M with A = scatter + M Mᵀ and γ = ridge · tr(A) / rows: a noise variance per row.
+
+        Rounding may have taken as much as ``rounding`` from eigenvalues of A, which γ gives back: it is never less.
+        """
         moment = torch.addmm(self.scatter, self.means, self.means.T)
         gamma = ridge * moment.trace() / self.rows
-        moment.diagonal().add_(gamma.clamp(torch.finfo(moment.dtype).tiny, 1e30))
+        moment.diagonal().add_(gamma.clamp(max(self.rounding, torch.finfo(moment.dtype).tiny), 1e30))
         factor, failed = torch.linalg.cholesky_ex(moment)
         if failed:
-            raise ParameterError(f"ridge {ridge:g} is too small to solve for so many features: try 0.3")
+            lacking = -2 * torch.linalg.eigvalsh(moment)[0] / moment.trace() * self.rows
+            raise ParameterError(
+                f"ridge {ridge:g} is too small for {len(moment)} random features of {self.rows} rows in single "
+                f"precision: try ridge={max(0.3, ridge + float(lacking)):.1g}, or fewer features"
+            )
         return torch.cholesky_solve(self.means, factor)
+
+    def strength(self, ridge: float) -> float:
+        """Ridge strength in use, which is more than ``ridge`` if rounding asks for it."""
+        trace = self.scatter.trace() + self.means.square().sum()
+        return max(ridge, self.rounding * self.rows / float(trace)) if trace > 0 else ridge
 
 
 @dataclass(kw_only=True)
@@ -159,7 +182,7 @@ class Analytic(Learner):
                 # its own weights are all that a finished task needs
                 self.task_weights.append(statistics.solve(self.ridge).half())
             else:
-                statistics.round_to_half()
+                statistics.round_to_half(generator(self.seed, "rounding", observation.index))
                 self.statistics, self.weights = statistics, statistics.solve(self.ridge)
             step()
 
@@ -207,6 +230,7 @@ class Analytic(Learner):
         if self.statistics is not None:
             state.values["counts"] = list(self.statistics.counts)
             state.tensors["means"] = self.statistics.means.half()
+            state.tensors["rounding"] = torch.tensor(self.statistics.rounding, dtype=torch.float64, device="cpu")
             state.tensors["scatter"] = self.statistics.scatter[_lower(self.statistics.scatter)].half()
         return state
 
@@ -229,6 +253,7 @@ class Analytic(Learner):
             if len(self.statistics.counts) != self.columns.seen:
                 raise StateError("the state does not fit the learner: 'counts' must hold a number for each class")
             self.statistics.means = means.to(self.torch_device, self.dtype)
+            self.statistics.rounding = state.tensor("rounding", (), torch.float64).item()
             scatter = self.statistics.scatter
             scatter[_lower(scatter)] = lower.to(self.torch_device, self.dtype)
             scatter += scatter.tril(-1).T
@@ -239,6 +264,26 @@ class Analytic(Learner):
         if self.statistics is not None:
             floats += self.statistics.means.numel() + self.size * (self.size + 1) // 2
         return Storage(0, floats, 2 * floats)
+
+    def report(self) -> dict[str, list[float]]:
+        """Ridge strength in use."""
+        if not self.columns.tasks:
+            return {}
+        return {"ridge": [self.ridge if self.statistics is None else self.statistics.strength(self.ridge)]}
+
+
+def spectral_norm(matrix: Tensor, rng: np.random.Generator) -> float:
+    """Largest absolute eigenvalue of a symmetric matrix by power iteration: never too large, and hardly too small.
+
+    >>> round(spectral_norm(torch.tensor([[-2.0, 0.0], [0.0, 1.0]]), np.random.default_rng(0)), 3)
+    2.0
+    """
+    vector = torch.from_numpy(rng.standard_normal(len(matrix), dtype=np.float32)).to(matrix)
+    length = matrix.new_zeros(())
+    for _ in range(POWER_STEPS):
+        vector = matrix @ (vector / vector.norm().clamp(min=torch.finfo(matrix.dtype).tiny))
+        length = vector.norm()
+    return float(length)
 
 
 def _lower(matrix: Tensor) -> Tensor:
