@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from delome.errors import GraphError
+from delome.errors import GraphError, ParameterError
 from delome.graph import Graph, as_numpy
 
 
@@ -23,29 +25,62 @@ def as_graph(data: Any) -> Graph:
     )
 
 
-def labelled_nodes(data: Any) -> tuple[Graph, np.ndarray]:
-    """Graph of live data and its training nodes: those with a label, and of PyG data only those in ``train_mask``.
+def is_live(data: Any) -> bool:
+    """Whether data is a graph or PyG ``Data``, and not tasks of a stream."""
+    pyg = sys.modules.get("torch_geometric.data")  # without which nobody has made such data
+    return isinstance(data, Graph) or (pyg is not None and isinstance(data, pyg.Data))
 
-    >>> graph, train = labelled_nodes(Graph([[0], [1]], [[1.0], [2.0], [3.0]], [5, -1, 5]))
-    >>> train.tolist()
-    [0, 2]
+
+def labelled_nodes(data: Any, known: Sequence[int] | None = None, split: str = "train") -> tuple[Graph, np.ndarray]:
+    """Graph of live data and its nodes with a label, or with one of the ``known`` labels.
+
+    Of PyG data only those in the mask of the split, e.g. ``train_mask``, if there is one.
+
+    >>> graph, train = labelled_nodes(Graph([[0], [1]], [[1.0], [2.0], [3.0]], [5, -1, 7]))
+    >>> train.tolist(), labelled_nodes(graph, known=[7])[1].tolist()
+    ([0, 2], [2])
     """
     graph = as_graph(data)
-    chosen = np.zeros(graph.num_nodes, dtype=bool) if graph.labels is None else graph.labels >= 0
-    mask = None if isinstance(data, Graph) else getattr(data, "train_mask", None)
+    labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
+    chosen = labels >= 0 if known is None else np.isin(labels, known)
+    mask = None if isinstance(data, Graph) else getattr(data, f"{split}_mask", None)
     if mask is not None:
-        chosen = chosen & _checked_mask(mask, graph.num_nodes)
+        chosen = chosen & _checked_mask(mask, f"{split}_mask", graph.num_nodes)
     if not chosen.any():
-        where = "" if mask is None else " inside train_mask"
-        raise GraphError(f"no node{where} has a label to learn from: give at least one node a label from 0 on")
+        where = "" if mask is None else f" inside {split}_mask"
+        if known is None:
+            raise GraphError(f"no node{where} has a label to learn from: give at least one node a label from 0 on")
+        raise GraphError(
+            f"no node{where} has a label that was learned: give at least one node a label of these: {known}"
+        )
     return graph, np.flatnonzero(chosen)
 
 
-def _checked_mask(mask: Any, nodes: int) -> np.ndarray:
+def numbers_of(nodes: Any, count: int) -> np.ndarray:
+    """Numbers of chosen nodes among ``count``: ``None`` chooses all, a mask those where it is true.
+
+    >>> numbers_of([2, 0], 3).tolist(), numbers_of([False, True, True], 3).tolist(), numbers_of(None, 2).tolist()
+    ([2, 0], [1, 2], [0, 1])
+    """
+    if nodes is None:
+        return np.arange(count)
+    numbers = as_numpy(nodes)
+    if numbers.dtype == bool and numbers.shape == (count,):
+        return np.flatnonzero(numbers)
+    if numbers.ndim == 1 and len(numbers) == 0:
+        return np.empty(0, dtype=np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= count:
+        raise ParameterError(
+            f"nodes must be a list of whole numbers from 0 to {count - 1}, or true or false for each of {count} nodes"
+        )
+    return numbers
+
+
+def _checked_mask(mask: Any, name: str, nodes: int) -> np.ndarray:
     values = as_numpy(mask)
     if values.dtype != bool or values.shape != (nodes,):
         raise GraphError(
-            f"train_mask must hold true or false for each of the {nodes} nodes, "
+            f"{name} must hold true or false for each of the {nodes} nodes, "
             f"but it has type {values.dtype} and shape {tuple(values.shape)}"
         )
     return values

@@ -321,3 +321,14 @@ def test_a_ridge_that_is_too_small_is_told_with_one_that_is_not():
     suggested = float(str(error.value).split("try ridge=")[1].split(",")[0])
     assert 50 < suggested < 200
     assert statistics.solve(suggested).isfinite().all()
+
+
+def test_the_leverage_is_the_mean_diagonal_of_the_hat_matrix():
+    rng = np.random.default_rng(0)
+    portions = [(column, rows_of(rng, 40, mean=column, width=30)) for column in range(3)]
+    statistics = added(*portions)
+    rows = torch.from_numpy(np.concatenate([rows for _, rows in portions]))
+    moment = rows.T @ rows / 40
+    gamma = 0.3 * moment.trace() / 120
+    hat = rows @ torch.linalg.solve(moment + gamma * torch.eye(30), rows.T) / 40
+    assert statistics.leverage(0.3, rng) == pytest.approx(hat.diagonal().mean().item(), rel=0.05)

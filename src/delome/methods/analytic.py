@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from delome.backbones.rows import Rows
+from delome.calibration import fitted_temperature
 from delome.errors import DivergenceError, ParameterError, StateError
 from delome.graph import Graph
 from delome.isolation import isolated
@@ -30,6 +31,7 @@ HOPS = 2
 POWER_STEPS, ROUNDING_MARGIN = 10, 1.5
 """So many power iterations find nine tenths of the norm of rounding errors; the margin makes up for the rest, and for
 errors of several tasks that are not quite independent."""
+TRACE_PROBES = 16
 
 
 class RidgeStatistics:
@@ -99,9 +101,14 @@ class RidgeStatistics:
 
         Rounding may have taken as much as ``rounding`` from eigenvalues of A, which γ gives back: it is never less.
         """
+        return torch.cholesky_solve(self.means, self._factored(ridge)[0])
+
+    def _factored(self, ridge: float) -> tuple[Tensor, Tensor]:
+        """Cholesky factor of A + γI, and γ."""
         moment = torch.addmm(self.scatter, self.means, self.means.T)
         gamma = ridge * moment.trace() / self.rows
-        moment.diagonal().add_(gamma.clamp(max(self.rounding, torch.finfo(moment.dtype).tiny), 1e30))
+        gamma = gamma.clamp(max(self.rounding, torch.finfo(moment.dtype).tiny), 1e30)
+        moment.diagonal().add_(gamma)
         factor, failed = torch.linalg.cholesky_ex(moment)
         if failed:
             lacking = -2 * torch.linalg.eigvalsh(moment)[0] / moment.trace() * self.rows
@@ -109,7 +116,22 @@ class RidgeStatistics:
                 f"ridge {ridge:g} is too small for {len(moment)} random features of {self.rows} rows in single "
                 f"precision: try ridge={max(0.3, ridge + float(lacking)):.1g}, or fewer features"
             )
-        return torch.cholesky_solve(self.means, factor)
+        return factor, gamma
+
+    def leverage(self, ridge: float, rng: np.random.Generator) -> float:
+        """How much of a training row's score is its own doing, on average: ``tr(A (A + γI)⁻¹) / rows``.
+
+        The trace D - γ tr (A + γI)⁻¹ is estimated by quadratic forms of random signs (Hutchinson, 1989).
+        """
+        factor, gamma = self._factored(ridge)
+        signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(len(factor), TRACE_PROBES))).to(factor)
+        inverse_trace = (signs * torch.cholesky_solve(signs, factor)).sum() / TRACE_PROBES
+        return float(len(factor) - gamma * inverse_trace) / self.rows
+
+    def score_model(self, weights: Tensor, columns: list[int]) -> tuple[Tensor, Tensor]:
+        """Mean scores of classes, and covariance of scores within a class: ``Mᵀ W`` and ``Wᵀ (scatter / C) W``."""
+        chosen = weights[:, columns]
+        return self.means[:, columns].T @ chosen, chosen.T @ (self.scatter @ chosen) / len(self.counts)
 
     def strength(self, ridge: float) -> float:
         """Ridge strength in use, which is more than ``ridge`` if rounding asks for it."""
@@ -125,6 +147,9 @@ class Analytic(Learner):
     sums over nodes are kept, in half precision; up to that rounding the result equals ridge regression on all tasks
     at once. Rows are propagated before they are projected (the same by linearity), so that a task's D-dimensional rows
     are never all in memory.
+
+    Scores of a regression are no logits: `delome.calibration` finds the temperature of their softmax from the class
+    means and the scatter. With ``per_task`` that is done while a task is learned, because its statistics are not kept.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))
@@ -156,6 +181,7 @@ class Analytic(Learner):
             raise ParameterError("per_task needs the task of a node: it works in setting til only")
         self.statistics: RidgeStatistics | None = None
         self.task_weights: list[Tensor] = []
+        self.temperatures: dict[int, float] = {}
         self.width, self.size = 0, 0
         self._projection: Tensor | None = None
 
@@ -179,12 +205,34 @@ class Analytic(Learner):
             if not statistics.means.isfinite().all():
                 raise DivergenceError(f"the features of task {observation.index} are too large to add up: scale them")
             if self.per_task:
-                # its own weights are all that a finished task needs
-                self.task_weights.append(statistics.solve(self.ridge).half())
+                # its own weights and their temperature are all that a finished task needs
+                weights = statistics.solve(self.ridge)
+                columns = tuple(range(len(observation.classes)))
+                self.temperatures[observation.index] = self._fitted(statistics, weights, columns, observation.index)
+                self.task_weights.append(weights.half())
             else:
                 statistics.round_to_half(generator(self.seed, "rounding", observation.index))
-                self.statistics, self.weights = statistics, statistics.solve(self.ridge)
+                self._take(statistics)
             step()
+
+    def _take(self, statistics: RidgeStatistics) -> None:
+        """Predicts from these statistics from now on."""
+        self.statistics, self.weights = statistics, statistics.solve(self.ridge)
+        self.temperatures = {}
+
+    def _fitted(self, statistics: RidgeStatistics, weights: Tensor, columns: tuple[int, ...], task: int) -> float:
+        """Temperature of scores of a task's columns."""
+        means, covariance = statistics.score_model(weights, list(columns))
+        leverage = statistics.leverage(self.ridge, generator(self.seed, "leverage", task))
+        rng = generator(self.seed, "temperature", task)
+        return fitted_temperature(means.double().cpu().numpy(), covariance.double().cpu().numpy(), leverage, rng)
+
+    def _probabilities(self, scores: Tensor, task: int) -> Tensor:
+        if task not in self.temperatures:
+            assert self.statistics is not None
+            columns = self.columns.allowed(task)
+            self.temperatures[task] = self._fitted(self.statistics, self.weights, columns, task)
+        return (scores / self.temperatures[task]).softmax(dim=1)
 
     def _random_features(self, propagated: Features, nodes: np.ndarray) -> Iterator[Tensor]:
         """φ of the nodes, a chunk at a time."""
@@ -227,6 +275,9 @@ class Analytic(Learner):
         state = super().state()
         state.values |= {"width": self.width, "random_features": self.size}
         state.tensors |= {f"weights.{task}": weights.clone() for task, weights in enumerate(self.task_weights)}
+        if self.task_weights:
+            fitted = [self.temperatures[task] for task in range(len(self.task_weights))]
+            state.tensors["temperatures"] = torch.tensor(fitted, dtype=torch.float64, device="cpu")
         if self.statistics is not None:
             state.values["counts"] = list(self.statistics.counts)
             state.tensors["means"] = self.statistics.means.half()
@@ -245,6 +296,10 @@ class Analytic(Learner):
                 state.tensor(f"weights.{task}", (self.size, len(classes)), torch.half)
                 for task, classes in enumerate(self.columns.tasks)
             ]
+            fitted = state.tensor("temperatures", (len(self.columns.tasks),), torch.float64)
+            if (fitted <= 0).any():
+                raise StateError("the state does not fit the learner: a temperature must be greater than 0")
+            self.temperatures = dict(enumerate(fitted.tolist()))
         if "scatter" in state.tensors:
             means = state.tensor("means", (self.size, self.columns.seen), torch.half)
             lower = state.tensor("scatter", (self.size * (self.size + 1) // 2,), torch.half)
@@ -257,7 +312,7 @@ class Analytic(Learner):
             scatter = self.statistics.scatter
             scatter[_lower(scatter)] = lower.to(self.torch_device, self.dtype)
             scatter += scatter.tril(-1).T
-            self.weights = self.statistics.solve(self.ridge)
+            self._take(self.statistics)
 
     def storage(self) -> Storage:
         floats = sum(weights.numel() for weights in self.task_weights)
