@@ -65,7 +65,7 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
                     assignments=assignments,
                 )
                 stream = config.stream()
-                with RunFolder.open(path, config, stream.fingerprint()) as folder:
+                with RunFolder.open(path, config, stream) as folder:
                     result = run(config, stream, folder)
                 print(f"{path.name}: AA {result.aa[0]:.2f}", file=sys.stderr, flush=True)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ def write_npz(tmp_path: Path) -> Callable[..., Path]:
     Arrays given by name replace those of the file; ``None`` leaves one out.
     """
 
-    def write(name: str = "graph.npz", **changes: np.ndarray | None) -> Path:
-        rng = np.random.default_rng(0)
+    def write(name: str = "graph.npz", seed: int = 0, **changes: np.ndarray | None) -> Path:
+        rng = np.random.default_rng(seed)
         step = np.arange(24)
         adjacency = sp.csr_array((np.ones(48), (np.tile(step, 2), np.r_[(step + 1) % 24, (step + 5) % 24])), (24, 24))
         features = sp.csr_array(rng.integers(0, 3, size=(24, 5)).astype(np.float32))
@@ -118,6 +119,11 @@ class Outcome:
     code: int
     out: str
     err: str
+
+    @property
+    def notes(self) -> list[str]:
+        """What stderr holds beside progress."""
+        return [line for line in self.err.splitlines() if not re.match(r"delome: (seed \d+, )?task \d+ of \d+: ", line)]
 
     @property
     def document(self) -> dict:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +80,12 @@ def in_words(parameter: object) -> str | None:
 def test_bad_input_is_one_sentence_and_nothing_half_written(
     arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
 ) -> None:
-    assert_refused(cli("run", *arguments, "--json"), folder, sentence)
+    assert_refused(cli("run", *arguments), folder, sentence)
+    outcome = cli("run", *arguments, "--json")
+    assert (outcome.code, outcome.out, list(folder.iterdir())) == (2, "", [])
+    error = json.loads(outcome.err)
+    assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
+    assert re.fullmatch(sentence, error["error"])
 
 
 @pytest.mark.parametrize(
@@ -95,6 +101,7 @@ def test_a_mistyped_command_line_is_one_sentence_too(
     arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
 ) -> None:
     assert_refused(cli(*arguments), folder, sentence)
+    assert re.fullmatch(sentence, json.loads(cli(*arguments, "--json").err)["error"])
 
 
 @pytest.mark.parametrize(
@@ -148,7 +155,7 @@ def test_an_output_folder_of_another_run_is_refused_and_left_as_it_is(cli: Cli, 
     out = folder.parent / "out"
     assert cli("run", *SMALL, "--out", str(out), "--json").code == 0
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
-    outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out), "--json")
+    outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out))
     assert_refused(
         outcome,
         folder,
@@ -162,6 +169,7 @@ def test_json_on_stdout_is_exactly_one_document_with_the_promised_keys(cli: Cli)
     assert outcome.code == 0
     assert outcome.out.count("\n") == 1
     document = outcome.document
+    assert Path(document["folder"], "config.json").is_file()
     assert document.keys() >= ISSUE_KEYS
     assert (document["dataset"], document["method"], document["setting"]) == ("digits", "finetune", "cil")
     assert document["seeds"] == [0]
@@ -198,7 +206,7 @@ def test_running_the_same_again_gives_the_same_numbers_and_another_seed_a_folder
 
 def test_a_finished_run_is_shown_again_without_learning_and_says_so(cli: Cli, folder: Path) -> None:
     first, second = (cli("run", *SMALL, "--json") for _ in range(2))
-    assert first.err == ""
+    assert first.notes == []
     assert second.err == (
         "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
     )
@@ -212,7 +220,7 @@ def test_a_fresh_run_keeps_the_old_one_as_a_backup(cli: Cli, folder: Path) -> No
     cli("run", *SMALL, "--out", "here")
     before = {file.name: file.read_bytes() for file in (folder / "here").iterdir() if file.is_file()}
     outcome = cli("run", *SMALL, "--out", "here", "--fresh", "--json")
-    assert outcome.err == "delome: note: the run that was there is kept in 'here.backup-1'\n"
+    assert outcome.notes == ["delome: note: the run that was there is kept in 'here.backup-1'"]
     kept = folder / "here.backup-1"
     assert {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()} == before
 
@@ -229,7 +237,8 @@ def test_options_reach_the_run(cli: Cli) -> None:
         "--inter-task-edges", "--device", "cpu", "--set", "hidden=16", "--set", "batch_size=none", "--json",
     ).document  # fmt: skip
     assert (document["setting"], document["backbone"]) == ("til", "gcn")
-    assert {"classes_per_task": 3, "split_seed": 5, "inter_task_edges": True}.items() <= document["protocol"].items()
+    assert {"classes_per_task": 3, "inter_task_edges": True}.items() <= document["protocol"].items()
+    assert document["protocol"]["split"] == {"kind": "random, 60/20/20 per class", "seed": 5}
     assert {"hidden": 16, "batch_size": None, "epochs": 2, "device": "cpu"}.items() <= document["parameters"].items()
     assert len(document["matrices"][0]) == 2
 
@@ -250,9 +259,9 @@ def test_without_json_a_person_sees_matrix_summary_and_folder(cli: Cli, folder: 
     outcome = cli("run", *SMALL, "--seeds", "2")
     assert outcome.code == 0
     (run,) = (folder / "runs").iterdir()
-    result = json.loads((run / "seed-1" / "result.json").read_text())
-    for value in result["matrix"][-1]:
-        assert f" {value:.1f} " in outcome.out
+    last_rows = [json.loads((run / f"seed-{seed}/result.json").read_text())["matrix"][-1] for seed in (0, 1)]
+    for values in zip(*last_rows, strict=True):
+        assert f" {mean(values):.1f} " in outcome.out
     assert re.search(r"AA \d+\.\d\d ± \d+\.\d\d   AF [+-]\d+\.\d\d ± \d+\.\d\d", outcome.out)
     assert f"finetune on {HARD}, CIL, sgc backbone, budget none, seeds [0, 1]" in outcome.out
     assert "class-balanced accuracy on test nodes" in outcome.out
@@ -268,23 +277,47 @@ def test_out_chooses_the_run_folder_and_its_name_is_shown_as_it_is(cli: Cli, fol
     assert "run folder: deep/run[first] (" in outcome.out
 
 
-def test_methods_are_listed_with_one_line_each(cli: Cli) -> None:
+WIDTHS = pytest.mark.parametrize("width", [60, 80, 200])
+
+
+def described(printed: str, width: int) -> dict[str, str]:
+    """What the last column of a printed table says about each name in the first, words wrapped or not."""
+    found: dict[str, str] = {}
+    for line in printed.splitlines():
+        assert len(line) <= width
+        if line.startswith("│"):
+            name, *_, text = (cell.strip() for cell in line.strip("│").split("│"))
+            current = name or list(found)[-1]
+            found[current] = f"{found.get(current, '')} {text}".strip()
+    return found
+
+
+@WIDTHS
+def test_methods_are_listed_with_all_that_tells_them_apart(
+    width: int, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     outcome = cli("methods")
     assert outcome.code == 0 and outcome.err == ""
-    lines = outcome.out.splitlines()
+    about = described(outcome.out, width)
+    assert about.keys() == METHODS.keys()
     for name, method in METHODS.items():
-        (line,) = [line for line in lines if re.search(rf"│ {name} +│", line)]
-        assert method.summary in line
-        assert ("│ yes" in line) == method.needs_past
+        assert all(text in about[name] for text in (method.summary, method.family, method.citation))
+        assert ", ".join(method.settings) in about[name]
+        assert ("reads past graphs" in about[name]) == method.needs_past
 
 
-def test_datasets_are_listed_with_one_line_each(cli: Cli) -> None:
+@WIDTHS
+def test_datasets_are_listed_with_budget_and_options(width: int, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     outcome = cli("datasets")
     assert outcome.code == 0 and outcome.err == ""
+    about = described(outcome.out, width)
+    assert about.keys() == DATASETS.keys()
     for name, dataset in DATASETS.items():
-        (line,) = [line for line in outcome.out.splitlines() if re.search(rf"│ {name} +│", line)]
-        assert dataset.summary in line
-        assert f" {dataset.budget} " in line
+        assert dataset.summary.replace(" ", "") in about[name].replace(" ", "")  # a name may be longer than a line
+        assert f"usual budget: {dataset.budget}" in about[name]
+    assert "options: neighbours=8" in about["digits"]
 
 
 def test_a_dataset_is_shown_with_its_sizes_and_a_bar_for_each_class(cli: Cli) -> None:
@@ -330,12 +363,14 @@ def test_listings_as_json_name_everything(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_parameters_of_a_method_are_explained(method: str, cli: Cli) -> None:
+def test_the_parameters_of_a_method_are_explained(method: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
     outcome = cli("methods", method)
     assert outcome.code == 0
+    about = described(outcome.out, 60)
     for name, parameter in parameters_of(METHODS[method]).items():
-        (line,) = [line for line in outcome.out.splitlines() if re.search(rf"│ {name} +│", line)]
-        assert parameter.param.help in line
+        assert parameter.param.help in about[name]
+        assert ", ".join(parameter.choices) in about[name]
 
 
 def test_an_unknown_method_has_no_parameters(cli: Cli, folder: Path) -> None:
@@ -347,19 +382,68 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, f"{delome.__version__}\n", "")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--help",), ("run", "--help"), ("methods", "--help"), ("datasets", "--help"), ("datasets", "show", "--help")],
-)
-def test_help_explains_every_command(arguments: tuple[str, ...], cli: Cli) -> None:
-    outcome = cli(*arguments)
+COMMANDS = [(), ("run",), ("learn",), ("predict",), ("methods",), ("datasets",), ("datasets", "show")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=in_words)
+@pytest.mark.parametrize("width", [60, 80])
+def test_help_explains_every_command_within_the_terminal_and_names_no_types(
+    command: tuple[str, ...], width: int, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    outcome = cli(*command, "--help")
     assert outcome.code == 0 and outcome.err == ""
-    assert "Usage: " in outcome.out
+    assert outcome.out.startswith(f"Usage: {' '.join(['delome', *command])} [OPTIONS]")
+    assert max(map(len, outcome.out.splitlines())) <= width
+    assert not re.search(r"<\w+>", outcome.out)
+
+
+def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in commands] == ["run", "learn", "predict", "methods", "datasets"]
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands)
+
+
+def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
+    assert cli() == cli("--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("delome ", {"run", "learn", "predict", "methods", "datasets"}),
+        ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
+        ("delome run --dataset cora", {"corafull", "cora_ml"}),
+        ("delome run --setting ", {"cil", "til"}),
+        ("delome run --backbone g", {"gcn", "gat"}),
+        ("delome learn --method ew", {"ewc"}),
+        ("delome predict --graph dig", {"digits"}),
+        ("delome methods del", {"delome"}),
+        ("delome datasets show pub", {"pubmed"}),
+    ],
+)
+def test_a_shell_completes_commands_and_names(
+    words: str, found: set[str], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_DELOME_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert set(cli().out.split()) == found
+
+
+def test_the_completion_of_a_shell_can_be_shown_and_installed(cli: Cli) -> None:
+    assert {"--show-completion", "--install-completion"} <= set(cli("--help").out.split())
 
 
 def installed(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program = Path(sysconfig.get_path("scripts")) / "delome"
     return subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_package_can_be_run_as_a_module(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "delome", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{delome.__version__}\n", "")
 
 
 def test_the_installed_program_prints_one_document_and_leaves_a_run_folder(folder: Path) -> None:
@@ -380,7 +464,7 @@ def test_the_installed_program_refuses_in_one_sentence(folder: Path) -> None:
 def test_an_option_the_method_does_not_have_is_ignored_with_a_note(cli: Cli, folder: Path) -> None:
     outcome = cli("run", "--method", "finetune", "--epochs", "1", "--budget", "7", "--out", "run", "--json")
     assert outcome.code == 0
-    assert outcome.err == "delome: note: method finetune has no budget: ignored\n"
+    assert outcome.notes == ["delome: note: method finetune has no budget: ignored"]
     assert outcome.document["budget"] is None
 
 
@@ -398,4 +482,4 @@ def test_a_run_that_does_not_fit_in_memory_is_refused_and_leaves_nothing(cli: Cl
 
 def test_help_names_the_defaults_that_are_resolved_later(cli: Cli) -> None:
     outcome = cli("run", "--help")
-    assert "(default: the method's, mostly 200)" in " ".join(outcome.out.replace("│", " ").split())
+    assert "[default: the method's, mostly 200]" in " ".join(outcome.out.split())

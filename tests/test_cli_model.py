@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import delome
+from delome.methods import METHODS
+from delome.parameters import parameters_of
 
 Cli = Callable[..., Any]
 SMALL = ("--method", "finetune", "--set", "epochs=3", "--set", "hidden=8")
@@ -51,7 +53,7 @@ def test_a_model_is_made_learns_more_and_predicts_the_users_labels(
     assert (outcome.code, outcome.out, outcome.err) == (0, "24 nodes classified\n", "")
     with (folder / "predictions.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
-    assert header == ["node", "label", "name"]
+    assert header == ["node", "label", "name", "probability"]
     expected = delome.load(folder / "m").predict(delome.load_graph(graph()))
     assert [int(row[1]) for row in rows] == expected.tolist()
     assert set(expected.tolist()) <= {3, 7, 100}
@@ -61,11 +63,12 @@ def test_a_model_is_made_learns_more_and_predicts_the_users_labels(
 def test_predictions_are_printed_without_out_and_named(cli: Cli, graph: Callable[..., str]) -> None:
     names = np.array(["ape", "bee", "cat"])
     learned(cli, "--graph", graph(0, 2, class_names=names), *SMALL)
-    outcome = cli("predict", "--model", "m", "--graph", graph(0, 2))
+    outcome = cli("predict", "--model", "m", "--graph", graph(0, 2, seed=1))
     rows = list(csv.reader(outcome.out.splitlines()))
-    assert {tuple(row[1:]) for row in rows[1:]} <= {("0", "ape"), ("2", "cat")}
-    assert "24 nodes classified, class-balanced accuracy on known labels" in outcome.err
-    document = json.loads(cli("predict", "--model", "m", "--graph", graph(0, 2), "--json").out)
+    assert {tuple(row[1:3]) for row in rows[1:]} <= {("0", "ape"), ("2", "cat")}
+    assert "24 nodes classified; class-balanced accuracy" in outcome.err
+    assert outcome.err.endswith("%: 24 nodes with known labels, none of them learned\n")
+    document = json.loads(cli("predict", "--model", "m", "--graph", graph(0, 2, seed=1), "--json").out)
     right = sum(int(row[1]) == label for row, label in zip(rows[1:], np.repeat([0, 2], 12), strict=True))
     assert document["accuracy"]["micro"] == pytest.approx(100 * right / 24)
     assert sum(document["predicted"].values()) == 24
@@ -181,3 +184,107 @@ def test_a_place_that_cannot_be_written_is_told(cli: Cli, graph: Callable[..., s
         2,
         "delome: cannot write 'file/m': there is a file where a folder should be\n",
     )
+
+
+def test_a_graph_that_was_learned_is_not_learned_twice(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    learned(cli, "--graph", graph(2, 3))
+    before = snapshot(folder)
+    outcome = cli("learn", "--model", "m", "--graph", graph(0, 1))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == "this graph was learned before, as task 0: m is as it was (--again learns it once more)\n"
+    assert learned(cli, "--graph", graph(2, 3)) == {
+        "model": "m",
+        "already_learned": True,
+        "task": 1,
+        "classes": [0, 1, 2, 3],
+    }
+    assert snapshot(folder) == before
+    assert learned(cli, "--graph", graph(0, 1), "--again")["task"] == 2
+
+
+def masked(**changes: Any) -> dict[str, Any]:
+    train = np.arange(24) % 2 == 0
+    return {"train_mask": train, "val_mask": ~train & (np.arange(24) < 12), "test_mask": ~train, **changes}
+
+
+def test_only_nodes_inside_the_train_mask_are_learned_and_accuracy_is_of_the_others(
+    cli: Cli, graph: Callable[..., str]
+) -> None:
+    name = graph(0, 1, **masked())
+    assert learned(cli, "--graph", name, *SMALL)["learned"] == {"0": 6, "1": 6}
+    document = json.loads(cli("predict", "--model", "m", "--graph", name, "--json").out)
+    assert (document["accuracy_nodes"], document["accuracy_of"]) == (
+        12,
+        "12 nodes with known labels outside the train mask; those inside were learned",
+    )
+    predicted = delome.load("m").predict(delome.load_graph(name))
+    right = (predicted == np.repeat([0, 1], 12))[1::2]
+    assert document["accuracy"]["micro"] == pytest.approx(100 * right.mean())
+
+
+@pytest.mark.parametrize(
+    ("labels", "changes", "why"),
+    [
+        ((0, 1), {}, "every node with a label was learned"),
+        ((1, 0), {}, "the graph was learned with other labels or masks, so that some of its nodes may be known"),
+    ],
+)
+def test_accuracy_is_not_told_of_nodes_that_were_learned(
+    cli: Cli, graph: Callable[..., str], labels: tuple[int, ...], changes: dict[str, Any], why: str
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    outcome = cli("predict", "--model", "m", "--graph", graph(*labels, **changes))
+    assert outcome.err == f"24 nodes classified; no accuracy: {why}\n"
+
+
+def test_labels_may_be_text(cli: Cli, write_npz: Callable[..., Path]) -> None:
+    def named(name: str, *labels: str) -> str:
+        return f"file:{write_npz(name, seed=len(name), labels=np.repeat(labels, 24 // len(labels)))}"
+
+    first = learned(cli, "--graph", named("a.npz", "bee", "ape"), *SMALL)
+    assert (first["classes"], first["learned"]) == (["ape", "bee"], {"ape": 12, "bee": 12})
+    second = learned(cli, "--graph", named("bb.npz", "bee", "cat", ""))
+    assert (second["classes"], second["learned"]) == (["ape", "bee", "cat"], {"bee": 8, "cat": 8})
+    outcome = cli("predict", "--model", "m", "--graph", named("ccc.npz", "ape", "bee"))
+    assert {row.split(",")[1] for row in outcome.out.splitlines()[1:]} <= {"ape", "bee", "cat"}
+    assert "24 nodes with known labels, none of them learned" in outcome.err
+    refused = cli("learn", "--model", "m", "--graph", f"file:{write_npz('numbers.npz')}")
+    assert refused.code == 2 and "labels were whole numbers in some graphs and text in others" in refused.err
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"joint", "gem"}))
+def test_predictions_hold_the_probability_of_the_predicted_label(
+    method: str, cli: Cli, graph: Callable[..., str]
+) -> None:
+    til = ("--setting", "til") if method == "hpns" else ()
+    quick = [
+        ("--set", f"{name}=2") for name in ("epochs", "networks", "encoders") if name in parameters_of(METHODS[method])
+    ]
+    options = [*til, *(part for pair in quick for part in pair)]
+    learned(cli, "--graph", graph(0, 4), "--method", method, *options)
+    learned(cli, "--graph", graph(1, 2, 5))
+    task = ("--task", "1") if method == "hpns" else ()
+    command = ("predict", "--model", "m", "--graph", graph(0, 1), *task)
+    table = csv.DictReader(cli(*command).out.splitlines())
+    least = 1 / (3 if method == "hpns" else 5)  # the largest of so many shares of 1
+    probabilities = [float(row["probability"]) for row in table]
+    assert len(probabilities) == 24
+    assert all(least - 1e-6 <= each <= 1 for each in probabilities)
+    assert cli(*command, "--json").document["predictions"]["probability"] == probabilities
+
+
+def test_the_json_document_of_predictions_holds_the_table(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    names = np.array(["ape", "bee", "cat"])
+    learned(cli, "--graph", graph(0, 2, class_names=names), *SMALL)
+    learned(cli, "--graph", graph(5))
+    document = cli("predict", "--model", "m", "--graph", graph(0, 2), "--out", "p.csv", "--json").document
+    columns = document["predictions"]
+    learner = delome.load(folder / "m")
+    assert columns["node"] == list(range(24))
+    assert columns["label"] == learner.predict(delome.load_graph(graph(0, 2))).tolist()
+    assert columns["name"] == [{0: "ape", 2: "cat", 5: None}[label] for label in columns["label"]]
+    with (folder / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name, values in columns.items():
+        assert [row[name] for row in rows] == ["" if value is None else str(value) for value in values]

@@ -46,7 +46,7 @@ def test_two_steps_on_a_path_give_the_hand_computed_values() -> None:
 
 
 def test_two_steps_along_a_directed_edge_give_the_hand_computed_values() -> None:
-    arrow = Graph([[0], [1]], [[1.0], [0.0]])
+    arrow = Graph([[0], [1]], [[1.0], [0.0]], undirected=False)
     np.testing.assert_allclose(arrow.propagate(2).ravel(), [1, 1.060660], atol=1e-6)
 
 
@@ -60,7 +60,8 @@ def test_without_edges_propagation_changes_nothing() -> None:
 def test_propagation_equals_the_dense_computation(raw: tuple[np.ndarray, np.ndarray], hops: int) -> None:
     edges, features = raw
     expected = np.linalg.matrix_power(dense_operator(edges, len(features)), hops) @ features
-    np.testing.assert_allclose(Graph(edges, features).propagate(hops), expected, **FLOAT32)
+    directed = Graph(edges, features, undirected=False)
+    np.testing.assert_allclose(directed.propagate(hops), expected, **FLOAT32)
 
 
 @given(raw_graphs())
@@ -92,31 +93,33 @@ def test_propagation_is_computed_once() -> None:
 
 
 def test_the_operator_has_exactly_one_self_loop_at_every_node() -> None:
-    graph = Graph([[0, 0, 1, 1], [0, 1, 1, 2]], np.ones((3, 1)))
+    graph = Graph([[0, 0, 1, 1], [0, 1, 1, 2]], np.ones((3, 1)), undirected=False)
     operator = graph.operator()
     assert operator.nnz == graph.num_edges + 3
     np.testing.assert_allclose(operator.diagonal(), [1, 1 / 2, 1 / 2], atol=1e-7)
 
 
 def test_self_loops_are_removed_on_entry() -> None:
-    graph = Graph([[0, 1, 1], [0, 1, 2]], np.ones((3, 1)))
+    graph = Graph([[0, 1, 1], [0, 1, 2]], np.ones((3, 1)), undirected=False)
     assert edge_set(graph) == {(1, 2)}
     assert graph.num_edges == 1
 
 
 def test_repeated_edges_count_once() -> None:
-    graph = Graph([[0, 0, 0], [1, 1, 1]], np.ones((2, 1)))
+    graph = Graph([[0, 0, 0], [1, 1, 1]], np.ones((2, 1)), undirected=False)
     assert graph.num_edges == 1
     np.testing.assert_allclose(graph.operator().toarray(), dense_operator(np.array([[0], [1]]), 2), **FLOAT32)
 
 
-def test_edges_stay_directed_unless_asked() -> None:
-    assert edge_set(Graph([[0, 2], [1, 1]], np.ones((3, 1)))) == {(0, 1), (2, 1)}
-    assert edge_set(Graph([[0, 2], [1, 1]], np.ones((3, 1)), undirected=True)) == {(0, 1), (1, 0), (2, 1), (1, 2)}
+def test_edges_are_taken_in_both_directions_unless_asked() -> None:
+    both = Graph([[0, 2], [1, 1]], np.ones((3, 1)))
+    assert edge_set(both) == {(0, 1), (1, 0), (2, 1), (1, 2)} and both.undirected
+    directed = Graph([[0, 2], [1, 1]], np.ones((3, 1)), undirected=False)
+    assert edge_set(directed) == {(0, 1), (2, 1)} and not directed.undirected
 
 
 def test_a_row_of_the_adjacency_lists_the_sources_of_incoming_edges() -> None:
-    graph = Graph([[0, 2], [1, 1]], np.ones((3, 1)))
+    graph = Graph([[0, 2], [1, 1]], np.ones((3, 1)), undirected=False)
     assert graph.adjacency[[1]].indices.tolist() == [0, 2]
 
 
@@ -127,7 +130,7 @@ def test_a_subgraph_is_what_a_loop_over_all_pairs_finds(
     edges, features = raw
     nodes = data.draw(st.lists(st.integers(0, len(features) - 1), unique=True, min_size=1))
     labels = np.arange(len(features)) % 3
-    graph = Graph(edges, features, labels)
+    graph = Graph(edges, features, labels, undirected=False)
     part = graph.subgraph(np.array(nodes))
     present = set(map(tuple, edges.T.tolist()))
     expected = {
@@ -159,14 +162,14 @@ def test_pyg_data_arrives_with_its_edges_features_and_labels() -> None:
         x=torch.tensor([[1.0], [2.0], [3.0]]), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1])
     )
     graph = Graph.from_pyg(data)
-    assert edge_set(graph) == {(0, 1), (1, 2)}
+    assert edge_set(graph) == {(0, 1), (1, 2), (1, 0), (2, 1)}
     assert graph.features.ravel().tolist() == [1, 2, 3]
     assert graph.labels.tolist() == [0, 1, 1]
-    assert edge_set(Graph.from_pyg(data, undirected=True)) == {(0, 1), (1, 2), (1, 0), (2, 1)}
+    assert edge_set(Graph.from_pyg(data, undirected=False)) == {(0, 1), (1, 2)}
 
 
 def test_pyg_data_leaves_as_directed_edges_from_source_to_target() -> None:
-    data = Graph([[0, 2], [1, 1]], [[1.0], [2.0], [3.0]], [0, 1, 0]).to_pyg()
+    data = Graph([[0, 2], [1, 1]], [[1.0], [2.0], [3.0]], [0, 1, 0], undirected=False).to_pyg()
     assert data.edge_index.tolist() == [[0, 2], [1, 1]]
     assert data.x.dtype == torch.float32 and data.x.ravel().tolist() == [1, 2, 3]
     assert data.y.tolist() == [0, 1, 0]
@@ -266,10 +269,11 @@ def test_unusable_edges_are_refused(edges: object, sentence: str) -> None:
         ([0, 1, 1], "there must be one label for each of the 2 nodes, but labels have shape (3,)"),
         ([[0, 1], [1, 0]], "there must be one label for each of the 2 nodes, but labels have shape (2, 2)"),
         (0, "there must be one label for each of the 2 nodes, but labels have shape ()"),
-        ([0.0, 1.0], "labels must be whole numbers, not float64"),
-        ([0, np.nan], "labels must be whole numbers, not float64"),
-        (["a", "b"], "labels must be whole numbers, not <U1"),
-        ([True, False], "labels must be whole numbers, not bool"),
+        ([0.0, 1.0], "labels must be whole numbers, or text, not float64"),
+        ([0, np.nan], "labels must be whole numbers, or text, not float64"),
+        (["a", 1], "labels must be whole numbers, or text, not <U21"),
+        ([None, None], "labels must be whole numbers, or text, not object"),
+        ([True, False], "labels must be whole numbers, or text, not bool"),
         ([-1, -2], "labels must not be negative, except -1 for unknown ones, but -2 occurs"),
         (np.array([0, 2**63], dtype=np.uint64), f"labels must fit into 64 bits with a sign, but {2**63} occurs"),
     ],
@@ -320,8 +324,8 @@ def test_hidden_labels_leave_nodes_edges_and_computed_results() -> None:
 
 def test_the_representation_counts_nodes_edges_features_and_classes() -> None:
     graph = Graph([[0, 1], [1, 2]], np.ones((3, 4)), [0, 5, 5])
-    assert repr(graph) == "Graph(nodes=3, edges=2, features=4, classes=2)"
-    assert repr(graph.with_labels(None)) == "Graph(nodes=3, edges=2, features=4, classes=hidden)"
+    assert repr(graph) == "Graph(nodes=3, edges=4, features=4, classes=2)"
+    assert repr(graph.with_labels(None)) == "Graph(nodes=3, edges=4, features=4, classes=hidden)"
 
 
 def test_unknown_labels_are_no_class() -> None:
@@ -331,3 +335,114 @@ def test_unknown_labels_are_no_class() -> None:
     assert graph.labels.tolist() == [-1, 2, 0, -1]
     assert graph.to_pyg().y.tolist() == [-1, 2, 0, -1]
     assert repr(Graph(NO_EDGES, np.ones((1, 1)), [-1], class_names=[])).endswith("classes=0)")
+
+
+def test_weights_take_part_in_propagation() -> None:
+    # S = D^-1/2 (A + I) D^-1/2 with weighted in-degrees 4 and 4: one step spreads 1/4 and 3/4
+    graph = Graph([[0], [1]], [[1.0], [0.0]], edge_weight=[3.0])
+    assert graph.weighted
+    np.testing.assert_allclose(graph.operator().toarray(), [[1 / 4, 3 / 4], [3 / 4, 1 / 4]], rtol=1e-6)
+    np.testing.assert_allclose(graph.propagate(1).ravel(), [1 / 4, 3 / 4], rtol=1e-6)
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    edges, features = [[0, 1, 3], [1, 2, 1]], np.eye(4)
+    plain, weighted = Graph(edges, features), Graph(edges, features, edge_weight=[1, 1, 1])
+    assert np.array_equal(plain.operator().toarray(), weighted.operator().toarray())
+
+
+@given(raw_graphs())
+def test_weighted_propagation_equals_the_dense_computation(raw: tuple[np.ndarray, np.ndarray]) -> None:
+    edges, features = raw
+    weights = np.random.default_rng(0).random(edges.shape[1])
+    nodes = len(features)
+    adjacency = np.zeros((nodes, nodes))
+    for (source, target), weight in zip(edges.T, weights, strict=True):
+        adjacency[target, source] += weight * (source != target)
+    adjacency += np.eye(nodes)
+    scale = adjacency.sum(axis=1) ** -0.5
+    expected = np.linalg.matrix_power(scale[:, None] * adjacency * scale, 2) @ features
+    graph = Graph(edges, features, edge_weight=weights, undirected=False)
+    np.testing.assert_allclose(graph.propagate(2), expected, **FLOAT32)
+
+
+def test_weights_of_repeated_edges_add_up_and_of_two_directions_the_larger_counts() -> None:
+    graph = Graph([[0, 0, 1, 2, 2], [1, 1, 0, 1, 0]], np.ones((3, 1)), edge_weight=[1, 2, 5, 0.5, 0])
+    assert graph.adjacency.toarray().tolist() == [[0, 5, 0], [5, 0, 0.5], [0, 0.5, 0]]
+    directed = Graph([[0, 0, 1], [1, 1, 0]], np.ones((2, 1)), edge_weight=[1, 2, 5], undirected=False)
+    assert directed.adjacency.toarray().tolist() == [[0, 5], [3, 0]]
+    assert directed.unweighted().adjacency.toarray().tolist() == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ([-1.0, 1.0], "edge weights must be finite and not negative"),
+        ([np.nan, 1.0], "edge weights must be finite and not negative"),
+        ([1e39, 1.0], "edge weights must be finite and not negative"),
+        ([1.0], "there are 1 edge weights for 2 edges"),
+        ([[1.0, 2.0]], "edge weights must be one number for each edge, not of shape (1, 2)"),
+        (["a", "b"], "edge weights must be one number for each edge, not of shape (2,)"),
+        ([3e38, 3e38], "the weights of repeated edges add up to more than a number can hold: scale them down"),
+    ],
+)
+def test_unusable_weights_are_refused(weights: object, sentence: str) -> None:
+    with pytest.raises(GraphError) as error:
+        Graph([[0, 0], [1, 1]], np.ones((2, 1)), edge_weight=weights)
+    assert str(error.value) == sentence
+
+
+def test_pyg_weights_are_read_and_attributes_that_nobody_uses_are_refused() -> None:
+    parts = {"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]])}
+    for weights in ({"edge_weight": torch.tensor([2.0])}, {"edge_attr": torch.tensor([[2.0]])}):
+        graph = Graph.from_pyg(Data(**parts, **weights))
+        assert graph.adjacency.toarray().tolist() == [[0, 2], [2, 0]]
+        assert graph.to_pyg().edge_weight.tolist() == [2, 2]
+    with pytest.raises(GraphError, match="3 attributes for each edge, which no network here uses"):
+        Graph.from_pyg(Data(**parts, edge_attr=torch.ones(1, 3)))
+    with pytest.raises(GraphError, match="has edge_weight and edge_attr"):
+        Graph.from_pyg(Data(**parts, edge_attr=torch.ones(1), edge_weight=torch.ones(1)))
+
+
+def test_masks_arrive_stay_with_subgraphs_and_leave_for_pyg() -> None:
+    train = torch.tensor([True, False, False])
+    graph = Graph.from_pyg(Data(x=torch.ones(3, 1), y=torch.tensor([0, 1, 1]), train_mask=train, test_mask=~train))
+    assert {name: mask.tolist() for name, mask in graph.masks.items()} == {
+        "train": [True, False, False],
+        "test": [False, True, True],
+    }
+    assert graph.subgraph(np.array([2, 0])).masks["train"].tolist() == [False, True]
+    assert graph.to_pyg().train_mask.tolist() == [True, False, False]
+    assert graph.hidden().masks == {} and graph.hidden().labels is None
+
+
+def test_text_labels_come_back_as_text() -> None:
+    graph = Graph(NO_EDGES, np.ones((4, 1)), ["bee", None, "ape", "bee"])
+    assert graph.labels is not None and graph.labels.tolist() == [1, -1, 0, 1]
+    assert graph.class_names == ("ape", "bee")
+    assert graph.user_labels is not None and graph.user_labels.tolist() == ["bee", "", "ape", "bee"]
+    named = Graph(NO_EDGES, np.ones((2, 1)), np.array(["bee", ""]), class_names=["cat", "bee"])
+    assert named.labels is not None and named.labels.tolist() == [1, -1]
+    with pytest.raises(GraphError, match="label 'dog' is not among the class names"):
+        Graph(NO_EDGES, np.ones((1, 1)), ["dog"], class_names=["cat"])
+
+
+def test_graphs_share_a_fingerprint_exactly_if_they_are_equal() -> None:
+    edges, features = [[0, 1], [1, 2]], np.arange(3.0)[:, None]
+    mask = np.array([True, False, False])
+    variants = [
+        Graph(edges, features, [0, 0, 1]),
+        Graph(edges, features, [0, 0, 1], undirected=False),
+        Graph(edges, features, [0, 0, 1], edge_weight=[1, 2]),
+        Graph(edges, features, [0, 1, 1]),
+        Graph(edges, features + 1, [0, 0, 1]),
+        Graph(edges, features, [0, 0, 1], class_names=["a", "b"]),
+        Graph(edges, features, ["a", "a", "b"]),
+        Graph(edges, features, [0, 0, 1], train_mask=mask),
+        Graph(edges, features, [0, 0, 1], val_mask=mask),
+        Graph(edges, features),
+    ]
+    assert len({graph.fingerprint() for graph in variants}) == len(variants)
+    assert variants[0].fingerprint() == Graph(edges, features, [0, 0, 1]).fingerprint()
+    content = [graph.content_fingerprint() for graph in variants]
+    assert len(set(content)) == 4 and {content[0]} == {content[k] for k in (3, 5, 6, 7, 8, 9)}

@@ -32,7 +32,7 @@ def test_a_graph_is_taken_as_it_is() -> None:
     ("mask", "found"),
     [
         (torch.ones(3, dtype=torch.bool), "type bool and shape (3,)"),
-        (torch.ones(4, 1, dtype=torch.bool), "type bool and shape (4, 1)"),
+        (torch.ones(4, 1, dtype=torch.bool), "type bool and shape (4, 1); choose one of the splits, mask[:, k]"),
         (torch.tensor([0, 2]), "type int64 and shape (2,)"),
         (torch.ones(4), "type float32 and shape (4,)"),
     ],

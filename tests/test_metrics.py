@@ -65,3 +65,12 @@ def test_all_right_is_a_hundred_and_all_wrong_is_zero() -> None:
     labels = np.array([2, 3, 3])
     assert Score.of(labels, labels) == Score(100.0, 100.0)
     assert Score.of(labels + 1, labels) == Score(0.0, 0.0)
+
+
+def test_forgetting_is_known_after_each_task() -> None:
+    assert AccuracyMatrix(HAND_COMPUTED).af_curve == [None, pytest.approx(-10), pytest.approx(-17.5)]
+
+
+def test_a_mean_needs_matrices_of_the_same_tasks() -> None:
+    with pytest.raises(ValueError):
+        AccuracyMatrix.mean([AccuracyMatrix(HAND_COMPUTED), AccuracyMatrix(HAND_COMPUTED[:2])])

@@ -9,6 +9,8 @@ for task in stream:
     print(learner.evaluate(stream.seen(task)))
 """
 
+import logging
+
 from delome.datasets import load_graph
 from delome.errors import DelomeError
 from delome.graph import Graph
@@ -36,6 +38,8 @@ from delome.saved import load
 from delome.stream import Task, TaskStream
 
 __version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library is silent until somebody listens
 
 __all__ = [
     "ERGNN",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from delome.errors import StateError
 
 Setting = Literal["cil", "til"]
+Label: TypeAlias = int | str
 
 
 class LabelColumns:
@@ -47,20 +48,24 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class KnownClasses:
-    """The user's label of each class column, and the names of those labels that have one.
+    """The user's label of each class column, whole numbers or text, and the names of those numbers that have one.
 
     >>> known = KnownClasses().extended([100, 7]).extended([3, 7, 9])
     >>> known.labels, known.columns_of(np.array([7, 3, 7])).tolist()
     ((100, 7, 3, 9), [1, 2, 1])
     """
 
-    labels: tuple[int, ...] = ()
-    names: Mapping[int, str] = field(default_factory=dict)
+    labels: tuple[Label, ...] = ()
+    names: Mapping[Label, str] = field(default_factory=dict)
 
-    def extended(self, labels: Iterable[int], names: Sequence[str] | None = None) -> KnownClasses:
+    def extended(self, labels: Iterable[Label], names: Sequence[str] | None = None) -> KnownClasses:
         """Gives the next columns to labels that have none; ``names`` are a graph's names of the labels 0, 1, …"""
         known = tuple(dict.fromkeys([*self.labels, *labels]))
-        named = {label: names[label] for label in known if label < len(names)} if names is not None else {}
+        if len({type(label) for label in known}) > 1:
+            raise StateError("labels were whole numbers in some graphs and text in others: give one kind in all graphs")
+        named: dict[Label, str] = {}
+        if names is not None:
+            named = {label: names[label] for label in known if isinstance(label, int) and label < len(names)}
         for label, name in named.items():
             if (before := self.names.get(label, name)) != name:
                 raise StateError(
@@ -75,11 +80,11 @@ class KnownClasses:
 
     def labels_of(self, columns: np.ndarray) -> np.ndarray:
         """The user's labels of columns."""
-        labels: np.ndarray = np.array(self.labels, dtype=np.int64)[columns]
+        labels: np.ndarray = np.array(self.labels)[columns]
         return labels
 
 
-def columns_of(classes: Sequence[int], labels: np.ndarray) -> np.ndarray:
+def columns_of(classes: Sequence[Label], labels: np.ndarray) -> np.ndarray:
     """Position in ``classes`` of each label, all of which occur there.
 
     >>> columns_of([30, 7], np.array([7, 7, 30])).tolist()

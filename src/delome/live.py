@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from delome.columns import Label
 from delome.errors import GraphError, ParameterError
 from delome.graph import Graph, as_numpy
 
@@ -31,25 +32,27 @@ def is_live(data: Any) -> bool:
     return isinstance(data, Graph) or (pyg is not None and isinstance(data, pyg.Data))
 
 
-def labelled_nodes(data: Any, known: Sequence[int] | None = None, split: str = "train") -> tuple[Graph, np.ndarray]:
+def labelled_nodes(data: Any, known: Sequence[Label] | None = None, split: str = "train") -> tuple[Graph, np.ndarray]:
     """Graph of live data and its nodes with a label, or with one of the ``known`` labels.
 
-    Of PyG data only those in the mask of the split, e.g. ``train_mask``, if there is one.
+    If there is a mask of the split, e.g. a train mask, only those inside it.
 
     >>> graph, train = labelled_nodes(Graph([[0], [1]], [[1.0], [2.0], [3.0]], [5, -1, 7]))
     >>> train.tolist(), labelled_nodes(graph, known=[7])[1].tolist()
     ([0, 2], [2])
     """
     graph = as_graph(data)
-    labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
-    chosen = labels >= 0 if known is None else np.isin(labels, known)
-    mask = None if isinstance(data, Graph) else getattr(data, f"{split}_mask", None)
+    if graph.labels is None or graph.user_labels is None:
+        chosen = np.zeros(graph.num_nodes, dtype=bool)
+    else:
+        chosen = graph.labels >= 0 if known is None else np.isin(graph.user_labels, known)
+    mask = graph.masks.get(split)
     if mask is not None:
-        chosen = chosen & _checked_mask(mask, f"{split}_mask", graph.num_nodes)
+        chosen = chosen & mask
     if not chosen.any():
         where = "" if mask is None else f" inside {split}_mask"
         if known is None:
-            raise GraphError(f"no node{where} has a label to learn from: give at least one node a label from 0 on")
+            raise GraphError(f"no node{where} has a label to learn from: give at least one node a label")
         raise GraphError(
             f"no node{where} has a label that was learned: give at least one node a label of these: {known}"
         )
@@ -74,13 +77,3 @@ def numbers_of(nodes: Any, count: int) -> np.ndarray:
             f"nodes must be a list of whole numbers from 0 to {count - 1}, or true or false for each of {count} nodes"
         )
     return numbers
-
-
-def _checked_mask(mask: Any, name: str, nodes: int) -> np.ndarray:
-    values = as_numpy(mask)
-    if values.dtype != bool or values.shape != (nodes,):
-        raise GraphError(
-            f"{name} must hold true or false for each of the {nodes} nodes, "
-            f"but it has type {values.dtype} and shape {tuple(values.shape)}"
-        )
-    return values

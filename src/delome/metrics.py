@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,16 @@ class AccuracyMatrix:
 
     rows: list[list[float]] = field(default_factory=list)
 
+    @classmethod
+    def mean(cls, matrices: Sequence[AccuracyMatrix]) -> AccuracyMatrix:
+        """Entry by entry the mean of matrices of the same tasks.
+
+        >>> AccuracyMatrix.mean([AccuracyMatrix([[90.0], [80.0, 70.0]]), AccuracyMatrix([[70.0], [60.0, 100.0]])])
+        AccuracyMatrix(rows=[[80.0], [70.0, 85.0]])
+        """
+        same_task = zip(*(matrix.rows for matrix in matrices), strict=True)
+        return cls([np.mean(rows, axis=0).tolist() for rows in same_task])
+
     def append(self, accuracies: list[float]) -> None:
         if len(accuracies) != len(self.rows) + 1:
             raise ValueError(f"row {len(self.rows)} of an accuracy matrix has {len(self.rows) + 1} entries")
@@ -53,6 +64,11 @@ class AccuracyMatrix:
         if len(self.rows) < 2:
             return None
         return float(np.mean([self.rows[-1][j] - self.rows[j][j] for j in range(len(self.rows) - 1)]))
+
+    @property
+    def af_curve(self) -> list[float | None]:
+        """AF after each task."""
+        return [AccuracyMatrix(self.rows[: t + 1]).af for t in range(len(self.rows))]
 
     @property
     def curve(self) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +16,7 @@ import numpy as np
 from delome.columns import columns_of
 from delome.errors import PastDataError, StreamError, shown
 from delome.graph import Graph
-from delome.randomness import generator
+from delome.splits import Split, split_of
 
 KEEP_BELOW = 2**30
 """Bytes of a graph up to which the graphs of all its tasks stay in memory; of a larger one only the last asked for."""
@@ -106,14 +108,14 @@ class Task:
     _prepared: dict[Any, tuple[Any, np.ndarray]] = field(default_factory=dict, repr=False)
 
     @property
-    def class_labels(self) -> tuple[int, ...]:
-        """Original label of each of the task's classes."""
-        return tuple(self._stream.classes[column] for column in self.classes)
+    def class_labels(self) -> tuple[int | str, ...]:
+        """The user's label of each of the task's classes."""
+        return tuple(self._stream.user_label(column) for column in self.classes)
 
     @property
-    def labels_before(self) -> tuple[int, ...]:
-        """Original labels of all classes of earlier tasks, in the order of their columns."""
-        return self._stream.classes[: self.classes[0]]
+    def labels_before(self) -> tuple[int | str, ...]:
+        """The user's labels of all classes of earlier tasks, in the order of their columns."""
+        return tuple(self._stream.user_label(column) for column in range(self.classes[0]))
 
     @property
     def graph(self) -> Graph:
@@ -124,11 +126,12 @@ class Task:
     def prepared(
         self, split: str, form: Hashable, prepare: Callable[[Graph, np.ndarray], Any]
     ) -> tuple[Any, np.ndarray]:
-        """What ``prepare`` makes of the nodes of a split, and their original labels; made once for each ``form``."""
+        """What ``prepare`` makes of the nodes of a split, and the user's labels; made once for each ``form``."""
         if (split, form) not in self._prepared:
             nodes, graph = getattr(self, split), self.graph
-            assert graph.labels is not None
-            self._prepared[split, form] = prepare(graph, nodes), graph.labels[nodes]
+            labels = graph.user_labels
+            assert labels is not None
+            self._prepared[split, form] = prepare(graph, nodes), labels[nodes]
         return self._prepared[split, form]
 
     def _refuse_learners(self) -> None:
@@ -156,7 +159,7 @@ class Task:
             num_classes=self._stream.num_classes,
             train=self.train,
             labels=columns_of(self._stream.classes, graph.labels[self.train]),
-            _graph=graph.with_labels(None),
+            _graph=graph.hidden(),
             _past=past if with_past else None,
         )
 
@@ -165,9 +168,12 @@ class TaskStream(Sequence[Task]):
     """Cuts a labelled graph into tasks of ``classes_per_task`` classes.
 
     Classes come in label order, or in ``class_order``; they are renumbered 0, 1, … in that order and
-    ``classes[column]`` is the original label. Each class is split 60/20/20 with ``split_seed`` alone, so every
-    method and every model seed sees the same split. Classes below ``min_class_size`` nodes, and classes left
-    over when the number of classes is no multiple of ``classes_per_task``, are in ``dropped``.
+    ``classes[column]`` is the original label. Classes below ``min_class_size`` nodes, and classes left over when the
+    number of classes is no multiple of ``classes_per_task``, are in ``dropped``.
+
+    ``split`` says which nodes are trained, validated and tested on: ``"masks"`` (the graph's own; the default if it has
+    any), ``"random"`` (60/20/20 of each class, drawn from ``split_seed`` alone, so that every method and every seed of
+    a model sees the same) or three arrays of nodes. Nodes that are in no part only take part in propagation.
 
     Nodes whose label is unknown (-1) belong to no task. A task's graph is the induced subgraph of its classes, or,
     with ``inter_task_edges``, of all classes so far.
@@ -183,7 +189,8 @@ class TaskStream(Sequence[Task]):
         graph: Graph,
         classes_per_task: int = 2,
         *,
-        class_order: Sequence[int] | None = None,
+        class_order: Sequence[int] | Sequence[str] | None = None,
+        split: Split | None = None,
         split_seed: int = 0,
         inter_task_edges: bool = False,
         min_class_size: int = 3,
@@ -207,7 +214,7 @@ class TaskStream(Sequence[Task]):
         if len(present) == 0:
             raise StreamError("a task stream needs labelled nodes, but every label of the graph is -1, unknown")
         size = dict(zip(present.tolist(), counts.tolist(), strict=True))
-        order = _checked_order(class_order, size)
+        order = _checked_order(graph, class_order, size)
         kept = [label for label in order if size[label] >= min_class_size]
         self.dropped = {label: f"only {size[label]} nodes" for label in order if size[label] < min_class_size}
         num_tasks = len(kept) // classes_per_task
@@ -219,21 +226,55 @@ class TaskStream(Sequence[Task]):
         self.dropped |= dict.fromkeys(kept[num_tasks * classes_per_task :], "left over after the last full task")
         self.classes = tuple(kept)
         self.classes_per_task = classes_per_task
+        self.class_order = None if class_order is None else [graph.user_label(label) for label in order]
         self.split_seed = split_seed
         self.inter_task_edges = inter_task_edges
+        self.min_class_size = min_class_size
         self._source = graph
-        self._splits = _class_splits(graph.labels, self.classes, split_seed)
+        self._split = split_of(graph, split, split_seed)
+        members = _members(graph.labels, self.classes[: num_tasks * classes_per_task])
+        self._parts = [self._split.parts(*each) for each in zip(self.classes, members, strict=False)]
+        self._sha256 = ""
         self._graphs: dict[int, Graph] = {}
         self._tasks = [self._task(t, t if inter_task_edges else None) for t in range(num_tasks)]
+
+    @property
+    def split_kind(self) -> str:
+        """``random``, ``masks`` or ``given``."""
+        return self._split.kind
 
     @property
     def num_classes(self) -> int:
         """Output columns of a model for this stream: all kept classes."""
         return len(self.classes)
 
+    def describe(self) -> dict[str, Any]:
+        """All that decides which nodes are learned and evaluated when: equal streams, and no others, share it."""
+        graph = self._source
+        self._sha256 = self._sha256 or graph.fingerprint()  # takes a while for a large graph
+        return {
+            "graph": {
+                "sha256": self._sha256,
+                "nodes": graph.num_nodes,
+                "edges": graph.num_edges,
+                "features": graph.num_features,
+                "directions": "both" if graph.undirected else "as given",
+                "weighted": graph.weighted,
+            },
+            "tasks": [list(task.class_labels) for task in self._tasks],
+            "classes_per_task": self.classes_per_task,
+            "min_class_size": self.min_class_size,
+            "split": self._split.description,
+            "inter_task_edges": self.inter_task_edges,
+        }
+
     def fingerprint(self) -> str:
-        """SHA-256 of the graph that was cut into tasks."""
-        return self._source.fingerprint()
+        """SHA-256 of the description."""
+        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
+
+    def user_label(self, column: int) -> int | str:
+        """Label of a class column as it was given."""
+        return self._source.user_label(self.classes[column])
 
     def class_name(self, column: int) -> str:
         """Name of a class column: the graph's own, or the original label."""
@@ -269,15 +310,15 @@ class TaskStream(Sequence[Task]):
         last = index if grown_to is None else grown_to
         offset = 0
         nodes: list[np.ndarray] = []
-        parts: tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]] = ([], [], [])
+        parts: tuple[list[np.ndarray], ...] = ([], [], [], [])
         for t in range(first, last + 1):
             for column in self._columns(t):
-                for part, chosen in zip(parts, self._splits[column], strict=True):
+                for part, chosen in zip(parts, self._parts[column].in_order, strict=True):
                     nodes.append(chosen)
                     if t == index:
                         part.append(np.arange(offset, offset + len(chosen)))
                     offset += len(chosen)
-        train, val, test = (np.concatenate(part) for part in parts)
+        train, val, test, _ = (np.concatenate(part) for part in parts)
         return Task(index, tuple(self._columns(index)), np.concatenate(nodes), train, val, test, self, last)
 
     def _graph_after(self, index: int) -> Graph:
@@ -295,34 +336,32 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
-def _checked_order(class_order: Sequence[int] | None, size: dict[int, int]) -> list[int]:
+def _checked_order(graph: Graph, class_order: Sequence[int] | Sequence[str] | None, size: dict[int, int]) -> list[int]:
     if class_order is None:
         return sorted(size)
     try:
         labels = iter(class_order)
     except TypeError:
         raise StreamError(f"class_order must be a list of labels, not {shown(class_order)}") from None
+    numbers: dict[Any, int] = {graph.user_label(label): label for label in size}
     # one more than there are classes is enough to find one that is absent or named twice
-    order = [_whole("a label in class_order", label) for label in islice(labels, len(size) + 1)]
+    wanted = list(islice(labels, len(size) + 1))
+    if graph.labels_are_text:
+        if absent := [label for label in wanted if label not in numbers]:
+            raise StreamError(f"class_order names classes that the graph does not have: {shown(absent[:5])}")
+        order = [numbers[label] for label in wanted]
+    else:
+        order = [_whole("a label in class_order", label) for label in wanted]
+        if missing := sorted(set(order) - set(size)):
+            raise StreamError(f"class_order names classes that the graph does not have: {missing[:5]}")
     if len(set(order)) != len(order):
         raise StreamError("class_order names a class twice")
-    if absent := sorted(set(order) - set(size)):
-        raise StreamError(f"class_order names classes that the graph does not have: {absent[:5]}")
     return order
 
 
-def _class_splits(
-    labels: np.ndarray, classes: tuple[int, ...], seed: int
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each class its (train, validation, test) nodes: 60/20/20, drawn from (seed, label) alone."""
+def _members(labels: np.ndarray, classes: tuple[int, ...]) -> list[np.ndarray]:
+    """The nodes of each class."""
     by_label = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[by_label], classes)
     ends = np.searchsorted(labels[by_label], classes, side="right")
-    splits = []
-    for label, start, end in zip(classes, starts, ends, strict=True):
-        nodes = generator(seed, "split", label).permutation(by_label[start:end])
-        held_out = -(-4 * len(nodes) // 10)
-        test = -(-held_out // 2)
-        train = len(nodes) - held_out
-        splits.append((nodes[:train], nodes[train : train + held_out - test], nodes[train + held_out - test :]))
-    return splits
+    return [by_label[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from typing import Protocol
 
 from delome.errors import StateError
 from delome.state import State
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,10 @@ class Tracker:
             self.show(name, done, total)
 
         self.show(name, done, total)
+        before = self.seconds.get(name, 0.0)
         with self._timed(name):
             yield step
+        log.debug("%s: %.2f s", name, self.seconds[name] - before)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:

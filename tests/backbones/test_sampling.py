@@ -54,7 +54,7 @@ def test_every_neighbour_is_drawn_equally_often():
 
 def test_the_operator_of_a_block_uses_degrees_inside_the_block():
     block, sources = sample_block(
-        Graph([[1, 2], [0, 0]], np.ones((3, 1))), np.array([0, 1]), 9, np.random.default_rng(0)
+        Graph([[1, 2], [0, 0]], np.ones((3, 1)), undirected=False), np.array([0, 1]), 9, np.random.default_rng(0)
     )
     # 0 receives from 0, 1, 2; 1 from itself; 1 sends twice
     assert sources.tolist() == [0, 1, 2]

@@ -189,7 +189,7 @@ def test_broken_matrices_are_refused(changes: dict[str, np.ndarray | None], writ
             "there must be one label for each of the 24 nodes, but labels have shape (7,)",
         ),
         ({"labels": np.full(24, -2)}, "labels must not be negative, except -1 for unknown ones, but -2 occurs"),
-        ({"labels": np.full(24, 0.5)}, "labels must be whole numbers, not float64"),
+        ({"labels": np.full(24, 0.5)}, "labels must be whole numbers, or text, not float64"),
     ],
 )
 def test_a_bad_graph_in_a_file_is_refused_with_the_name_of_the_file(
@@ -342,3 +342,30 @@ def test_a_truncated_pt_is_refused(share: float, tmp_path: Path) -> None:
     file.write_bytes(content[: int(share * len(content))])
     with pytest.raises(DatasetError, match=r"is not a PyG Data saved with torch\.save"):
         files.load(str(file))
+
+
+def test_a_file_holds_what_the_data_in_it_holds(tmp_path: Path) -> None:
+    mask = torch.tensor([True, False, False])
+    data = Data(
+        x=torch.ones(3, 1),
+        edge_index=torch.tensor([[0, 1], [1, 2]]),
+        edge_weight=torch.tensor([2.0, 0.5]),
+        y=torch.tensor([0, 1, 1]),
+        train_mask=mask,
+        val_mask=~mask,
+    )
+    torch.save(data, tmp_path / "own.pt")
+    graph = files.load(str(tmp_path / "own.pt"))
+    assert graph.fingerprint() == Graph.from_pyg(data).fingerprint()
+    assert (graph.num_edges, graph.weighted, list(graph.masks)) == (4, True, ["train", "val"])
+    assert not files.load(str(tmp_path / "own.pt"), weights=False).weighted
+
+
+def test_weights_and_masks_of_an_npz_are_read(write_npz: Callable[..., Path]) -> None:
+    mask = np.arange(24) % 2 == 0
+    file = str(write_npz(adj_data=np.linspace(0.5, 2, 48), train_mask=mask))
+    graph = files.load(file, undirected=False)
+    assert graph.masks["train"].tolist() == mask.tolist()
+    assert graph.weighted and sorted(graph.adjacency.data) == pytest.approx(np.linspace(0.5, 2, 48))
+    assert not files.load(file, weights=False).weighted
+    assert not files.load(str(write_npz())).weighted, "weights that are all 1 are none"

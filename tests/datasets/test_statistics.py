@@ -11,7 +11,7 @@ from delome.errors import GraphError
 
 def test_counts_of_a_small_graph():
     features = sp.csr_array(np.array([[1.0, 0], [0, 0], [0, 2], [3, 4], [0, 0]]))
-    found = GraphStatistics.of(Graph([[0, 1, 2], [1, 2, 3]], features, [5, 5, 5, 7, 7]))
+    found = GraphStatistics.of(Graph([[0, 1, 2], [1, 2, 3]], features, [5, 5, 5, 7, 7], undirected=False))
     assert found == GraphStatistics(
         nodes=5,
         edges=3,
@@ -27,7 +27,7 @@ def test_counts_of_a_small_graph():
 
 def test_a_symmetric_graph_is_undirected_and_equal_degrees_are_not_enough():
     ring = [[0, 1, 2], [1, 2, 0]]
-    assert not GraphStatistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1])).undirected
+    assert not GraphStatistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1], undirected=False)).undirected
     assert GraphStatistics.of(Graph(ring, np.ones((3, 1)), [0, 0, 1], undirected=True)).undirected
 
 

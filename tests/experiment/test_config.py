@@ -4,14 +4,15 @@ import json
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delome import DeLoMe, FineTune, Joint
+from delome import DeLoMe, FineTune, Joint, TaskStream, load_graph
 from delome.datasets import DATASETS
-from delome.errors import DelomeError, ParameterError
-from delome.experiment import RunConfig
+from delome.errors import DelomeError, ParameterError, StreamError
+from delome.experiment import RunConfig, run
 from delome.experiment.config import versions
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
@@ -111,6 +112,46 @@ def test_the_stream_is_cut_as_configured() -> None:
     assert stream.inter_task_edges
 
 
+@pytest.mark.parametrize(
+    ("configured", "cut", "sentence"),
+    [
+        (
+            {},
+            {"class_order": [5, 4, 3, 2, 1, 0]},
+            "the stream has class_order [5, 4, 3, 2, 1, 0], but the configuration says None: "
+            "pass config.stream(), or resolve the configuration with the stream's",
+        ),
+        ({}, {"classes_per_task": 3}, "the stream has classes_per_task 3, but the configuration says 2"),
+        ({"split_seed": 1}, {}, "the stream has split_seed 0, but the configuration says 1"),
+        ({}, {"inter_task_edges": True}, "the stream has inter_task_edges True, but the configuration says False"),
+        ({"split": "masks"}, {}, "the stream's split is random, but the configuration says masks"),
+        (
+            {},
+            {"split": [np.arange(60) % 3 == part for part in range(3)]},
+            "the stream's split is given, but the configuration says auto: resolve the configuration with "
+            "split='given'",
+        ),
+    ],
+)
+def test_a_stream_that_contradicts_the_configuration_cannot_be_run(
+    configured: dict[str, Any], cut: dict[str, Any], sentence: str
+) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1, **configured)
+    with pytest.raises(StreamError, match=re.escape(sentence)):
+        run(config, TaskStream(load_graph(SMALL), **cut))
+
+
+def test_a_stream_of_ones_own_can_be_configured() -> None:
+    graph, order = load_graph(SMALL), [5, 4, 3, 2, 1, 0]
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1, class_order=order)
+    assert run(config, TaskStream(graph, class_order=order)).stream == config.stream().describe()
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1, split="given")
+    stream = TaskStream(graph, split=[np.arange(60) % 3 == part for part in range(3)])
+    assert run(config, stream).stream["split"]["kind"] == "given arrays"
+    with pytest.raises(ParameterError, match="split 'given' is that of a stream of your own: pass the stream"):
+        config.stream()
+
+
 def test_a_configuration_survives_json() -> None:
     config = RunConfig.resolve(SMALL, seeds=2, assignments=["batch_size=none"])
     assert RunConfig(**json.loads(json.dumps(config.as_dict()))) == config
@@ -163,11 +204,10 @@ def test_the_protocol_says_how_numbers_are_measured() -> None:
     protocol = RunConfig.resolve(split_seed=3, classes_per_task=5, inter_task_edges=True).protocol
     assert protocol == {
         "accuracy": "class-balanced",
-        "split": "60/20/20 per class",
-        "split_seed": 3,
         "classes_per_task": 5,
         "inter_task_edges": True,
         "evaluated_on": "test nodes, after each task",
+        "test_nodes": "transductive",
     }
 
 

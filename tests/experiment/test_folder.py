@@ -4,80 +4,105 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from delome import TaskStream, load_graph
 from delome.errors import RunFolderError, StorageError
 from delome.experiment import RunConfig, RunFolder
+from delome.graph.graph import MASKS
+
+SMALL = "synthetic:nodes=60,classes=4"
 
 
 @pytest.fixture
 def config() -> RunConfig:
-    return RunConfig.resolve(method_name="finetune", epochs=2)
+    return RunConfig.resolve(SMALL, "finetune", epochs=2)
+
+
+def open_folder(path: Path, config: RunConfig, stream: TaskStream | None = None, *, fresh: bool = False) -> RunFolder:
+    return RunFolder.open(path, config, stream or config.stream(), fresh=fresh)
 
 
 def everything_in(folder: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
 
 
-def test_opening_writes_configuration_hash_versions_and_fingerprint(tmp_path: Path, config: RunConfig) -> None:
-    with RunFolder.open(tmp_path / "deep" / "run", config, "f00d"):
+def test_opening_writes_configuration_stream_hash_and_versions(tmp_path: Path, config: RunConfig) -> None:
+    with open_folder(tmp_path / "deep" / "run", config) as folder:
         written = json.loads((tmp_path / "deep" / "run" / "config.json").read_text())
+        assert written["hash"] == folder.identity
     assert written["run"] == config.as_dict()
-    assert written["hash"] == config.digest
-    assert written["graph"] == "f00d"
+    assert written["stream"] == config.stream().describe()
     assert {"delome", "torch"} <= written["versions"].keys()
 
 
-def test_a_folder_of_the_same_run_is_taken_up_again(tmp_path: Path, config: RunConfig) -> None:
-    with RunFolder.open(tmp_path, config) as folder:
+def test_a_folder_of_the_same_run_is_taken_up_again(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_folder(tmp_path, config) as folder:
         assert not folder.continues
         folder.write_text("seed-0/matrix.csv", "kept")
-    with RunFolder.open(tmp_path, config) as folder:
-        assert folder.continues and folder.notes == []
+    with open_folder(tmp_path, config) as folder:
+        assert folder.continues and caplog.messages == []
     assert (tmp_path / "seed-0" / "matrix.csv").read_text() == "kept"
 
 
 def test_a_folder_of_another_run_is_refused_and_left_as_it_is(tmp_path: Path, config: RunConfig) -> None:
-    RunFolder.open(tmp_path, config).close()
+    open_folder(tmp_path, config).close()
     before = (tmp_path / "config.json").read_text()
-    other = RunConfig.resolve(method_name="finetune", epochs=3, seeds=2)
+    other = RunConfig.resolve(SMALL, "finetune", epochs=3, seeds=2)
     with pytest.raises(RunFolderError) as error:
-        RunFolder.open(tmp_path, other)
+        open_folder(tmp_path, other)
     assert str(error.value) == (
         f"'{tmp_path}' holds another run (different: epochs 2 there, 3 here, seeds [0] there, [0, 1] here): "
         "choose another folder with --out, or start over with --fresh"
     )
     assert (tmp_path / "config.json").read_text() == before
-    RunFolder.open(tmp_path, config).close()
+    open_folder(tmp_path, config).close()
 
 
-def test_another_graph_is_refused(tmp_path: Path, config: RunConfig) -> None:
-    RunFolder.open(tmp_path, config, "f00d").close()
-    with pytest.raises(RunFolderError, match=r"the graph is not the one that the run in .* began with"):
-        RunFolder.open(tmp_path, config, "beef")
+def test_another_stream_is_refused(tmp_path: Path, config: RunConfig) -> None:
+    graph = load_graph(SMALL)
+    masks = dict(zip(MASKS, (np.arange(60) % 3 == part for part in range(3)), strict=True))
+    folder_of = {}
+    for name, other in {
+        "graph": graph.with_labels(graph.labels[::-1].copy()),
+        "split": graph._like(masks=masks),
+    }.items():
+        folder_of[name] = tmp_path / name
+        open_folder(folder_of[name], config, TaskStream(graph)).close()
+        with pytest.raises(RunFolderError, match=r"the graph of the stream is not the one that the run in .* began"):
+            open_folder(folder_of[name], config, TaskStream(other))
+    given = RunConfig.resolve(SMALL, "finetune", epochs=2, split="given")
+    open_folder(tmp_path / "given", given, TaskStream(graph, split=list(masks.values()))).close()
+    with pytest.raises(RunFolderError, match="the split of the stream is not the one"):
+        open_folder(tmp_path / "given", given, TaskStream(graph, split=list(masks.values())[::-1]))
 
 
-def test_other_versions_are_noted(tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    RunFolder.open(tmp_path, config).close()
+def test_other_versions_are_noted(
+    tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_folder(tmp_path, config).close()
     monkeypatch.setattr("delome.experiment.folder.versions", lambda: {"torch": "9.9", "delome": "0.1.0"})
-    with RunFolder.open(tmp_path, config) as folder:
-        (note,) = folder.notes
+    open_folder(tmp_path, config).close()
+    (note,) = caplog.messages
     assert note.startswith("this run began with torch 2.")
 
 
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path, config: RunConfig) -> None:
-    with RunFolder.open(tmp_path, config):
+    with open_folder(tmp_path, config):
         for fresh in (False, True):
             with pytest.raises(StorageError, match="another process is writing in"):
-                RunFolder.open(tmp_path, config, fresh=fresh)
-    RunFolder.open(tmp_path, config).close()
+                open_folder(tmp_path, config, fresh=fresh)
+    open_folder(tmp_path, config).close()
     assert everything_in(tmp_path) == ["config.json", "events.jsonl"]
 
 
 def test_a_fresh_start_keeps_what_was_there_as_a_backup(tmp_path: Path, config: RunConfig) -> None:
     run = tmp_path / "run"
     for content in ("first", "second", "third"):
-        with RunFolder.open(run, config, fresh=True) as folder:
+        with open_folder(run, config, fresh=True) as folder:
             assert not folder.continues
             folder.write_text("notes.txt", content)
     names = ["run", "run.backup-1", "run.backup-2"]
@@ -87,20 +112,20 @@ def test_a_fresh_start_keeps_what_was_there_as_a_backup(tmp_path: Path, config: 
 
 
 def test_events_are_appended_and_a_torn_line_is_cut_away(tmp_path: Path, config: RunConfig) -> None:
-    with RunFolder.open(tmp_path, config) as folder:
+    with open_folder(tmp_path, config) as folder:
         folder.event("task", task=3)
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write('{"torn": ' + "x" * 5000)
-    RunFolder.open(tmp_path, config).close()
+    open_folder(tmp_path, config).close()
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events] == ["started", "task", "continued"]
     assert events[1]["task"] == 3
 
 
 def test_a_folder_without_results_is_discarded_and_one_with_results_kept(tmp_path: Path, config: RunConfig) -> None:
-    with RunFolder.open(tmp_path / "empty", config) as folder:
+    with open_folder(tmp_path / "empty", config) as folder:
         folder.discard_if_empty()
-    with RunFolder.open(tmp_path / "full", config) as folder:
+    with open_folder(tmp_path / "full", config) as folder:
         folder.write_text("seed-0/matrix.csv", "kept")
         folder.discard_if_empty()
     assert everything_in(tmp_path) == [
@@ -115,7 +140,7 @@ def test_a_folder_without_results_is_discarded_and_one_with_results_kept(tmp_pat
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, config: RunConfig) -> None:
     (tmp_path / "run").write_text("precious")
     with pytest.raises(RunFolderError) as error:
-        RunFolder.open(tmp_path / "run", config)
+        open_folder(tmp_path / "run", config)
     assert str(error.value) == f"'{tmp_path / 'run'}' is a file: choose another folder with --out"
     assert (tmp_path / "run").read_text() == "precious"
 
@@ -123,13 +148,13 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, config: RunCon
 def test_a_file_on_the_way_to_the_folder_is_refused(tmp_path: Path, config: RunConfig) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(StorageError, match="cannot write"):
-        RunFolder.open(tmp_path / "file" / "run", config)
+        open_folder(tmp_path / "file" / "run", config)
     assert (tmp_path / "file").read_text() == "precious"
 
 
 def test_a_name_too_long_for_the_file_system_is_refused(tmp_path: Path, config: RunConfig) -> None:
     with pytest.raises(StorageError, match="cannot write"):
-        RunFolder.open(tmp_path / ("x" * 300), config)
+        open_folder(tmp_path / ("x" * 300), config)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +165,7 @@ def test_a_configuration_that_is_none_is_refused_and_left_as_it_is(
 ) -> None:
     (tmp_path / "config.json").write_text(content, encoding="latin-1")
     with pytest.raises(RunFolderError, match=r"is not a configuration of a run of delome: .* start over with --fresh"):
-        RunFolder.open(tmp_path, config)
+        open_folder(tmp_path, config)
     assert (tmp_path / "config.json").read_text(encoding="latin-1") == content
 
 

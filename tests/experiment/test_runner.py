@@ -91,14 +91,14 @@ def test_average_and_spread_are_taken_over_seeds(result: RunResult) -> None:
 
 def test_mean_spread_and_curve_of_hand_computed_matrices() -> None:
     matrices = [[[90.0], [80.0, 70.0]], [[70.0], [80.0, 90.0]]]
-    result = RunResult(small_config(seeds=2), [seed_of(matrix, seed) for seed, matrix in enumerate(matrices)], {})
+    result = RunResult(small_config(seeds=2), [seed_of(matrix, seed) for seed, matrix in enumerate(matrices)], {}, {})
     assert result.aa == pytest.approx((80, 50**0.5), abs=1e-9)
     assert result.af == pytest.approx((0, 200**0.5), abs=1e-9)
     assert result.curve == pytest.approx([80, 80], abs=1e-9)
 
 
 def test_one_seed_has_no_spread() -> None:
-    result = RunResult(small_config(), [seed_of([[90.0], [80.0, 70.0]])], {})
+    result = RunResult(small_config(), [seed_of([[90.0], [80.0, 70.0]])], {}, {})
     assert (result.aa, result.af) == ((75.0, 0.0), (-10.0, 0.0))
 
 
@@ -160,7 +160,8 @@ def test_each_task_gets_a_tracker_of_its_own() -> None:
 
 def test_the_folder_gets_the_matrix_and_the_result_of_every_seed(tmp_path: Path) -> None:
     config = small_config(seeds=2)
-    result = run(config, config.stream(), RunFolder(tmp_path))
+    stream = config.stream()
+    result = run(config, stream, RunFolder.open(tmp_path, config, stream))
     for seed in result.seeds:
         with (tmp_path / f"seed-{seed.seed}" / "matrix.csv").open(newline="") as file:
             header, *rows = csv.reader(file)

@@ -205,12 +205,13 @@ def assert_done_or_refused(arguments: list[str], cli: Cli, here: Path) -> None:
     assert "Traceback" not in outcome.err
     if outcome.code == 2:
         assert outcome.out == ""
-        assert re.fullmatch(r"delome: [^\n]+\n", outcome.err), repr(outcome.err)
-        sentence = outcome.err.removeprefix("delome: ").removesuffix("\n")
+        (line,) = outcome.notes
+        assert line.startswith('{"error": ' if "--json" in arguments else "delome: "), repr(outcome.err)
+        sentence = json.loads(line)["error"] if "--json" in arguments else line.removeprefix("delome: ")
         assert sentence.isprintable() and len(re.findall(r"[A-Za-z]{2,}", sentence)) >= 3, repr(sentence)
         assert after == before
         return
-    assert all(line.startswith("delome: note: ") for line in outcome.err.splitlines()), outcome.err
+    assert all(line.startswith("delome: note: ") for line in outcome.notes), outcome.err
     if "--json" in arguments and not {"--help", "--version", "--"} & set(arguments):
         json.loads(outcome.out)
     for path in sorted(after.keys() - before.keys(), reverse=True):

@@ -1,5 +1,8 @@
 """The shared loop on a network that grows."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -119,3 +122,40 @@ def test_training_takes_the_steps_of_torchs_own_optimiser(decay):
         optimizer.step()
     for ours, wanted in zip(learner.network.parameters(), weights, strict=True):
         torch.testing.assert_close(ours.detach(), wanted.detach())
+
+
+OBSERVING_IMPORTS = """
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from delome import RowReplay, TaskStream, load_graph
+from delome.tracking import Tracker
+
+
+class Watching(Tracker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.imported: set[str] = set()
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        before = set(sys.modules)
+        with super()._timed(name):
+            yield
+        self.imported |= sys.modules.keys() - before
+
+
+tracker = Watching()
+stream = TaskStream(load_graph("synthetic", nodes=60, classes=4))
+RowReplay(memory="kmeans", budget=2, epochs=1).observe(stream[0], tracker)
+assert {"torch._dynamo", "sklearn.cluster"} <= sys.modules.keys()
+print(*sorted(tracker.imported))
+"""
+
+
+def test_imports_are_not_counted_among_the_seconds_of_a_task() -> None:
+    # a new process, because in this one everything is imported
+    done = subprocess.run([sys.executable, "-c", OBSERVING_IMPORTS], capture_output=True, text=True, check=True)
+    assert not {name for name in done.stdout.split() if name.startswith(("torch._dynamo", "sklearn"))}
+    assert len(done.stdout.split()) < 10

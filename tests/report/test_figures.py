@@ -19,6 +19,7 @@ def result_of(*matrices: list[list[float]], dataset: str = "digits", method: str
         config,
         [SeedResult(seed, [TaskResult(row, row, row, row) for row in rows]) for seed, rows in enumerate(matrices)],
         {},
+        {},
     )
 
 

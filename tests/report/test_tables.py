@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console, RenderableType
@@ -34,52 +35,67 @@ def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
 def result_of(*matrices: list[list[float]], dropped: dict[int, str] | None = None, **options: object) -> RunResult:
     config = RunConfig.resolve(seeds=len(matrices), **options)
     seeds = [seed_of(rows, seed) for seed, rows in enumerate(matrices)]
-    return RunResult(config, seeds, dropped or {})
+    graph = {"nodes": 1797, "edges": 20_000, "features": 64, "directions": "both", "weighted": False}
+    stream = {"graph": graph, "split": {"kind": "random, 60/20/20 per class", "seed": 0}}
+    return RunResult(config, seeds, dropped or {}, stream)
 
 
 def plain(lines: list[str]) -> list[str]:
     return [Text.from_markup(line).plain for line in lines]
 
 
-def test_the_table_shows_the_matrix_and_the_average_of_each_row() -> None:
-    text = printed(accuracy_table(result_of(HAND_COMPUTED).seeds[0]))
+def test_the_table_shows_the_matrix_and_averages_after_each_task() -> None:
+    text = printed(accuracy_table(result_of(HAND_COMPUTED)))
     assert cells(text) == [
-        ["0", "90.0", "", "", "90.0"],
-        ["1", "80.0", "70.0", "", "75.0"],
-        ["2", "60.0", "65.0", "95.0", "73.3"],
+        ["0", "90.0", "", "", "90.0", "–"],
+        ["1", "80.0", "70.0", "", "75.0", "-10.0"],
+        ["2", "60.0", "65.0", "95.0", "73.3", "-17.5"],
     ]
     assert "seed 0" in text
 
 
-def test_a_long_stream_shows_its_last_tasks_and_says_so() -> None:
+def test_the_table_of_several_seeds_shows_their_mean() -> None:
+    text = printed(accuracy_table(result_of(HAND_COMPUTED, [[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]])))
+    assert cells(text) == [
+        ["0", "95.0", "", "", "95.0", "–"],
+        ["1", "70.0", "80.0", "", "75.0", "-25.0"],
+        ["2", "50.0", "75.0", "90.0", "71.7", "-25.0"],
+    ]
+    assert "mean of 2 seeds" in text
+
+
+def test_a_long_stream_shows_its_first_and_last_tasks_and_says_so() -> None:
     matrix = [[float(j) for j in range(t + 1)] for t in range(20)]
-    text = printed(accuracy_table(seed_of(matrix), width=80))
+    text = printed(accuracy_table(result_of(matrix), width=80))
     rows = cells(text)
-    shown = len(rows[0]) - 2
-    assert "are in matrix.csv" in text
-    assert 5 <= shown < 20
-    assert rows[-1][1:-1] == [f"{j:.1f}" for j in range(20 - shown, 20)]
-    assert rows[0] == ["0", *[""] * shown, "0.0"]
+    assert "tasks 3 to 16 are in matrix.csv" in text
+    assert rows[-1] == ["19", "0.0", "1.0", "2.0", "…", "17.0", "18.0", "19.0", "9.5", "+0.0"]
+    assert rows[2] == ["2", "0.0", "1.0", "2.0", "", "", "", "", "1.0", "+0.0"]
+    assert rows[3] == ["3", "0.0", "1.0", "2.0", "…", "", "", "", "1.5", "+0.0"]
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-def test_the_table_fits_the_terminal_with_every_number_whole(width: int) -> None:
-    matrix = [[100.0] * (t + 1) for t in range(35)]
+@pytest.mark.parametrize("width", [50, 60, 80, 100, 120])
+@pytest.mark.parametrize("tasks", [1, 5, 12, 13, 35])
+def test_the_table_fits_the_terminal_with_every_number_whole(width: int, tasks: int) -> None:
+    # everything is forgotten: the longest numbers there can be
+    matrix = [[0.0] * t + [100.0] for t in range(tasks)]
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(accuracy_table(seed_of(matrix), width))
-    assert "…" not in console.file.getvalue()
-    assert all(len(line) <= width for line in console.file.getvalue().splitlines())
+    console.print(accuracy_table(result_of(matrix), width))
+    lines = console.file.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    numbers = [cell for row in cells("\n".join(lines)) for cell in row if cell not in ("", "…", "–")]
+    assert all(re.fullmatch(r"\d+|[+-]?\d+\.\d", number) for number in numbers)
 
 
 @pytest.mark.parametrize("value", [0.0, 25.0, 49.99, 50.0, 75.0, 100.0])
 def test_every_accuracy_has_a_colour(value: float) -> None:
     console = Console(file=io.StringIO(), width=200, color_system="truecolor", force_terminal=True)
-    console.print(accuracy_table(seed_of([[value]])))
+    console.print(accuracy_table(result_of([[value]])))
     assert "\x1b[38;2;" in console.file.getvalue()
 
 
 def test_forgotten_tasks_are_redder_and_kept_tasks_greener() -> None:
-    cells_of_column = accuracy_table(seed_of([[100.0], [0.0, 100.0]])).columns[1]._cells
+    cells_of_column = accuracy_table(result_of([[100.0], [0.0, 100.0]])).columns[1]._cells
     styles = [cell.style for cell in cells_of_column]
     assert styles == ["rgb(0,200,0)", "rgb(255,0,0)"]
 
@@ -103,11 +119,12 @@ def test_the_summary_of_one_task_has_no_forgetting() -> None:
 def test_the_summary_names_everything_a_number_depends_on() -> None:
     lines = plain(summary_lines(result_of(HAND_COMPUTED, setting="til", classes_per_task=3, inter_task_edges=True)))
     assert lines[1] == "delome on digits, TIL, sgc backbone, budget 20, seeds [0]"
-    assert lines[2] == (
-        "class-balanced accuracy on test nodes, after each task; split 60/20/20 per class, "
+    assert lines[2] == "1,797 nodes, 20,000 edges (taken in both directions), 64 features"
+    assert lines[3] == (
+        "class-balanced accuracy on test nodes, after each task (transductive); split: random, 60/20/20 per class; "
         "3 classes per task, with inter-task edges"
     )
-    assert lines[3] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
+    assert lines[4] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
 
 
 def test_a_method_without_budget_says_so() -> None:

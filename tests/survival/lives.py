@@ -187,7 +187,7 @@ def _die() -> None:
 
 def live(config: RunConfig, stream: TaskStream, folder: Path, every: float = 0.0, fresh: bool = False) -> None:
     """A whole run as the command line does it, with a note in place of the pictures."""
-    with RunFolder.open(folder, config, stream.fingerprint(), fresh=fresh) as place:
+    with RunFolder.open(folder, config, stream, fresh=fresh) as place:
         result = run(config, stream, place, checkpoint_every=every)
         place.write("note.txt", lambda temporary: temporary.write_text(str(result.aa[0])))
 

@@ -181,7 +181,7 @@ def interrupted(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> 
     folder, stream, asked = tmp_path_factory.mktemp("run") / "run", config.stream(), Stop()
     asked.signal_number = signal.SIGTERM
     for _ in range(4):
-        with RunFolder.open(folder, config, stream.fingerprint()) as place, pytest.raises(Stopped):
+        with RunFolder.open(folder, config, stream) as place, pytest.raises(Stopped):
             run(config, stream, place, stop=asked)
     assert (folder / "seed-0/progress").is_dir() and (folder / "seed-0/model").is_dir()
     return folder
@@ -189,7 +189,7 @@ def interrupted(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def finish(config: RunConfig, folder: Path) -> None:
     stream = config.stream()
-    with RunFolder.open(folder, config, stream.fingerprint()) as place:
+    with RunFolder.open(folder, config, stream) as place:
         run(config, stream, place)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import resource
 import shutil
@@ -86,7 +87,8 @@ def test_a_run_on_a_failing_disk_ends_with_a_sentence_and_goes_on_when_the_disk_
         else:
             assert ended.code == 2, where
             assert ended.out == "", where
-            told = re.fullmatch(rf"delome: cannot write '(.+)': {reason}\n", ended.err)
+            (error,) = ended.notes
+            told = re.fullmatch(rf"cannot write '(.+)': {reason}", json.loads(error)["error"])
             assert told, where
             failed, named = run / name, Path(told[1])
             assert named.is_relative_to(failed) or failed.is_relative_to(named.parent), where

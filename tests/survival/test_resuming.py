@@ -64,7 +64,7 @@ class StopsAtStep(Tracker):
 
 def live(config: RunConfig, stream: TaskStream, folder: Path, stop: Stop, **options: Any) -> bool:
     """One life of a run; whether it reached the end."""
-    with RunFolder.open(folder, config, stream.fingerprint()) as place:
+    with RunFolder.open(folder, config, stream) as place:
         try:
             run(config, stream, place, stop=stop, **options)
         except Stopped as stopped:

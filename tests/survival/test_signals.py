@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -64,15 +65,19 @@ def test_a_run_that_is_asked_to_stop_goes_on_when_the_printed_command_is_given(
         out, err = process.communicate()
     assert process.returncode == 128 + number
     assert out == ""
-    stopping, stopped = err.splitlines()
-    assert stopping == "delome: stopping after this step; once more stops at once"
-    before, _, printed = stopped.partition("to go on from here: ")
-    assert before == "delome: stopped; "
+    stopping, stopped = err.splitlines()[-2:]
+    assert stopping == "delome: note: stopping after this step; once more stops at once"
+    error = json.loads(stopped)
+    assert error["exit_code"] == 128 + number
+    before, _, printed = error["error"].partition("to go on from here: ")
+    assert before == "stopped; "
     assert shlex.split(printed) == ["delome", *command]
     assert not (folder / "stopped" / ".lock").exists()
     assert (folder / "stopped" / "seed-0" / "progress").exists()
     again = cli(*shlex.split(printed)[1:])
-    assert (again.code, again.err) == (0, "")
+    assert again.code == 0
+    (resuming,) = again.notes
+    assert re.fullmatch(r"delome: note: resuming at task \d of 3(, epoch \d+)?", resuming)
     assert left(folder / "stopped") == left(folder / "whole")
     assert again.document["matrices"] == whole["matrices"]
 
@@ -101,7 +106,8 @@ def test_a_run_that_is_asked_twice_ends_in_the_middle_of_a_step(
             wait_for("task", run, process)
             process.send_signal(number)
             assert process.stderr is not None
-            assert process.stderr.readline() == "delome: stopping after this step; once more stops at once\n"
+            assert process.stderr.readline().startswith("delome: task 1 of 2: ")
+            assert process.stderr.readline() == "delome: note: stopping after this step; once more stops at once\n"
             process.send_signal(number)
             _, err = process.communicate()
         if "to go on from here" not in err:  # else the first signal came before the second task had begun

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sysconfig
@@ -21,7 +20,7 @@ Left = Callable[[Path], dict[str, Any]]
 Snapshot = Callable[..., dict[str, Any]]
 
 TINY = "synthetic:nodes=24,classes=4,features=4,noise=4"
-COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2", "--json")
+COMMAND = ("run", "--dataset", TINY, "--method", "finetune", "--epochs", "2", "--set", "hidden=2")
 
 
 @pytest.fixture
@@ -37,13 +36,13 @@ def refusal(folder: Path) -> str:
 def test_a_run_folder_has_one_writer(
     at: int, config: RunConfig, life: Ask, cli: Cli, folder: Path, left: Left, snapshot: Snapshot
 ) -> None:
-    run, fingerprint = folder / "run", config.stream().fingerprint()
+    run, stream = folder / "run", config.stream()
     assert life(config, run, at=at, event="pause before") == {"holding": True}
     before = snapshot(run)
     assert ".lock" in before
     for fresh in (False, True):
         with pytest.raises(StorageError) as error:
-            RunFolder.open(run, config, fingerprint, fresh=fresh)
+            RunFolder.open(run, config, stream, fresh=fresh)
         assert str(error.value) == refusal(run)
     for options in ((), ("--fresh",)):
         outcome = cli(*COMMAND, "--out", str(run), *options)
@@ -51,7 +50,7 @@ def test_a_run_folder_has_one_writer(
     assert snapshot(run) == before
     assert list(folder.iterdir()) == [run]
     assert life(config, run)["ended"] == -9  # the one that held it is killed
-    with RunFolder.open(run, config, fingerprint) as place:
+    with RunFolder.open(run, config, stream) as place:
         assert place.continues
     assert life(config, run) == life(config, folder / "whole") == {"ended": 0}
     assert left(run) == left(folder / "whole")
@@ -70,9 +69,10 @@ def test_the_installed_program_is_refused_too(config: RunConfig, life: Ask, fold
 
 
 def test_a_folder_has_one_writer_in_a_process_too(config: RunConfig, tmp_path: Path) -> None:
-    with RunFolder.open(tmp_path, config), pytest.raises(StorageError, match="another process is writing"):
-        RunFolder.open(tmp_path, config)
-    RunFolder.open(tmp_path, config).close()
+    stream = config.stream()
+    with RunFolder.open(tmp_path, config, stream), pytest.raises(StorageError, match="another process is writing"):
+        RunFolder.open(tmp_path, config, stream)
+    RunFolder.open(tmp_path, config, stream).close()
 
 
 def test_a_saved_learner_has_one_writer_and_any_number_of_readers(
@@ -131,7 +131,7 @@ def test_fresh_keeps_what_was_there_as_numbered_backups(
     first = snapshot(run)
     outcome = cli(*command, "--fresh")
     assert outcome.code == 0
-    assert re.fullmatch(rf"delome: note: the run that was there is kept in '{run}.backup-1'\n", outcome.err)
+    assert outcome.notes == [f"delome: note: the run that was there is kept in '{run}.backup-1'"]
     second = snapshot(run)
     assert "notes of my own.txt" not in second
     assert cli(*command, "--fresh").code == 0

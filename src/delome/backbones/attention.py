@@ -35,6 +35,7 @@ class InEdges:
     @classmethod
     def of(cls, graph: Graph, device: torch.device) -> InEdges:
         """All edges of a graph."""
+        graph.refuse_weights("attention between neighbours (GAT, TWP)")
         return cls(graph.operator(), np.arange(graph.num_nodes), device)
 
     def select(self, index: np.ndarray) -> tuple[InEdges, np.ndarray]:

@@ -50,6 +50,7 @@ class SampledNodes:
     @classmethod
     def of(cls, network: Backbone, graph: Graph, nodes: np.ndarray, fanouts: Fanouts) -> SampledNodes:
         """Nodes of one graph."""
+        graph.refuse_weights("sampling of neighbours (fanout)")
         return cls(network, [graph], np.zeros(len(nodes), dtype=np.int64), nodes, fanouts)
 
     def __len__(self) -> int:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import sys
+from typing import NoReturn
 
 import typer
 
-from delome.cli import catalogue, model, run
+from delome.cli import run, model, catalogue  # isort: skip  (the order in which help lists the commands)
 from delome.cli.app import app
 from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
 
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C has ended."""
+REFUSED, INTERRUPTED = 2, 130
+"""Exit codes of a command that could not do what was asked for, and of one that Ctrl-C has ended."""
 
 TOO_LARGE = re.compile(r"memory|overflow|too (big|large)|dimension exceeded")
 """What torch and numpy say of sizes for which there is no memory, or not even a number."""
@@ -30,30 +32,30 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:  # which is all that typer makes of Ctrl-C
-            print("delome: interrupted", file=sys.stderr)
+            _end("interrupted", code)
         sys.stdout.flush()
         sys.exit(code)
     except typer.TyperException as error:  # a mistyped option or command
-        if not (sentence := " ".join(error.format_message().split())):  # no command: the help was shown
-            sys.exit(0)
-        print(f"delome: {one_line(sentence)}", file=sys.stderr)
-        sys.exit(2)
+        _end(one_line(" ".join(error.format_message().split())))
     except DelomeError as error:
-        print(f"delome: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(str(error))
     except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
         if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):
             raise
-        print("delome: not enough memory for this run: choose a smaller graph, budget or network", file=sys.stderr)
-        sys.exit(2)
+        _end("not enough memory for this run: choose a smaller graph, budget or network")
     except Stopped as stopped:
         command = shlex.join(["delome", *(argument for argument in sys.argv[1:] if argument != "--fresh")])
-        print(f"delome: stopped; to go on from here: {command}", file=sys.stderr)
-        sys.exit(128 + stopped.signal_number)
+        _end(f"stopped; to go on from here: {command}", 128 + stopped.signal_number)
     except OSError as error:
-        print(f"delome: cannot write the output: {error.strerror or error}", file=sys.stderr)
         sys.stdout = None  # what is left in it cannot be written either
-        sys.exit(2)
+        _end(f"cannot write the output: {error.strerror or error}")
     except (typer.Abort, KeyboardInterrupt):
-        print("delome: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        _end("interrupted", INTERRUPTED)
+
+
+def _end(sentence: str, code: int = REFUSED) -> NoReturn:
+    """Says on stderr why a command ends, to a program that asked for JSON as a document."""
+    # not from a parsed option: parsing itself may be what failed
+    as_json = "--json" in sys.argv
+    print(json.dumps({"error": sentence, "exit_code": code}) if as_json else f"delome: {sentence}", file=sys.stderr)
+    sys.exit(code)

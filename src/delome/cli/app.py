@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,16 +12,28 @@ import delome
 
 app = typer.Typer(
     help="Graph continual learning: one GNN keeps classifying a graph that grows task after task.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    rich_markup_mode=None,  # plain help: it wraps in narrow terminals, and names no types of flags
 )
+
+
+def among(names: Iterable[str]) -> Callable[[], list[str]]:
+    """Completes an option in a shell."""
+    return lambda: list(names)
+
 
 DataRoot = Annotated[
     Path | None,
-    typer.Option(help="Folder of downloaded datasets. (default: $DELOME_DATA, else the platform's cache folder)"),
+    typer.Option(
+        metavar="FOLDER",
+        help="Where downloaded datasets are kept.  [default: $DELOME_DATA, else the platform's cache folder]",
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress; notes and errors still come on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell on stderr what is done and how long it takes.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, and an error as one on stderr.")
+]
 
 
 def _show_version(wanted: bool) -> None:
@@ -29,10 +42,13 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options that stand before a command."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
-from delome.cli.app import AsJson, DataRoot, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.messages import shown_progress
 from delome.datasets import DATASETS, load_graph
 from delome.datasets.catalogue import Dataset, parse_name
 from delome.methods import METHODS
@@ -21,7 +23,7 @@ from delome.state import Keeps
 from delome.stream import TaskStream
 
 KEEPS_LEGEND = (
-    "beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
+    "Methods keep this beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
     "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, "
     "A extractors."
 )
@@ -29,10 +31,10 @@ KEEPS_LEGEND = (
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the parameters of this method.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(METHODS))] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or the parameters of one."""
+    """List the methods, or with NAME the parameters of one."""
     if name is not None:
         _method_parameters(name, as_json)
         return
@@ -50,10 +52,11 @@ def methods(
         }
         print(json.dumps(rows))
         return
-    table = Table(Column("method", no_wrap=True), "what it does", "kept between tasks", "settings", "past graphs")
+    table = Table(Column("method", no_wrap=True), Column("what it does", overflow="fold"))
     for name, each in METHODS.items():
-        about = f"{each.summary}\n[dim]{each.family}; {each.citation}[/dim]"
-        table.add_row(name, about, _kept(each.keeps), ", ".join(each.settings), "yes" if each.needs_past else "no")
+        past = "; reads past graphs" if each.needs_past else ""
+        details = f"{each.family}; {each.citation}", f"keeps {_kept(each.keeps)}", ", ".join(each.settings) + past
+        table.add_row(name, _with_details(each.summary, *details))
     console = Console()
     console.print(table)
     console.print(KEEPS_LEGEND, highlight=False)
@@ -61,7 +64,12 @@ def methods(
 
 def _kept(keeps: Keeps) -> str:
     amounts = {"rows": keeps.rows, "floats": keeps.floats, "bytes": keeps.bytes}
-    return "\n".join(f"{amount} {unit}" for unit, amount in amounts.items() if amount != "0") or "nothing"
+    return "; ".join(f"{amount} {unit}" for unit, amount in amounts.items() if amount != "0") or "nothing"
+
+
+def _with_details(summary: str, *details: str) -> Text:
+    """One column for everything stays readable where several would be too narrow for a word."""
+    return Text("\n").join([Text(summary), *(Text(detail, style="dim") for detail in details)])
 
 
 def _method_parameters(name: str, as_json: bool) -> None:
@@ -83,14 +91,12 @@ def _method_parameters(name: str, as_json: bool) -> None:
         }
         print(json.dumps(document))
         return
-    table = Table("parameter", "default", "choices", "meaning", title=f"{name}: set with --set NAME=VALUE")
+    columns = Column("parameter", no_wrap=True), Column("default", no_wrap=True), Column("meaning", overflow="fold")
+    table = Table(*columns, title=f"{name}: set with --set NAME=VALUE")
     for each in parameters:
-        table.add_row(
-            each.name,
-            str(each.default).lower() if each.default is None else str(each.default),
-            ", ".join(each.choices),
-            each.param.help,
-        )
+        default = "none" if each.default is None else str(each.default)
+        choices = [f"one of {', '.join(each.choices)}"] if each.choices else []
+        table.add_row(each.name, default, _with_details(each.param.help, *choices))
     Console().print(table)
 
 
@@ -106,11 +112,13 @@ def datasets(context: typer.Context, data_root: DataRoot = None, as_json: AsJson
     if as_json:
         print(json.dumps({name: _dataset(each, data_root) for name, each in DATASETS.items()}))
         return
-    table = Table(Column("dataset", no_wrap=True), "usual budget", "options", "here", "what it is")
+    table = Table(Column("dataset", no_wrap=True), Column("what it is", overflow="fold"))
     for name, each in DATASETS.items():
         about = _dataset(each, data_root)
         options = ", ".join(f"{option}={default}" for option, default in about["options"].items())
-        table.add_row(name, str(each.budget), options, about["here"], each.summary)
+        details = [f"here: {about['here']}; usual budget: {each.budget}"]
+        details += [f"options: {options}"] if options else []
+        table.add_row(name, _with_details(each.summary, *details))
     Console().print(table)
 
 
@@ -123,18 +131,23 @@ def _dataset(dataset: Dataset, data_root: Path | None) -> dict[str, Any]:
 
 @datasets_app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A dataset as 'delome run --dataset' takes it.")],
-    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(DATASETS))],
+    classes_per_task: Annotated[int, typer.Option(metavar="N", help="New classes in each task.")] = 2,
     data_root: DataRoot = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sizes, homophily, tasks and classes of a dataset. A published one that is not here yet is downloaded."""
+    """Show sizes, homophily, tasks and classes of a dataset.
+
+    NAME is what 'delome run --dataset' takes. A published dataset that is not here yet is downloaded.
+    """
     from delome.datasets.statistics import GraphStatistics
     from delome.report.datasets import describe_dataset
-    from delome.report.progress import RunProgress
 
-    with RunProgress() as progress:
+    with shown_progress(quiet, verbose) as progress:
         graph = load_graph(name, data_root=data_root, progress=progress.loading)
+        progress.single("measuring the graph")
         stream = TaskStream(graph, classes_per_task)
         found = GraphStatistics.of(graph)
     dataset, _ = parse_name(name)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
+import logging
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from delome.cli.app import AsJson, DataRoot, app
+from delome.backbones import BACKBONES
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.messages import shown_progress
 from delome.columns import Setting
+from delome.datasets import DATASETS
 from delome.errors import ParameterError
 from delome.experiment.journal import Stopped
+from delome.methods import METHODS
+
+log = logging.getLogger(__name__)
 
 
 @app.command()
@@ -22,26 +28,57 @@ def run(
     dataset: Annotated[
         str,
         typer.Option(
-            help="digits, corafull, arxiv, …, synthetic[:option=value,…] or file:PATH; see 'delome datasets'."
+            metavar="NAME",
+            autocompletion=among(DATASETS),
+            help="Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
         ),
     ] = "digits",
-    method: Annotated[str, typer.Option(help="How to learn without forgetting; see 'delome methods'.")] = "delome",
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=among(METHODS),
+            help="How to learn without forgetting; see 'delome methods'.",
+        ),
+    ] = "delome",
     setting: Annotated[
-        str, typer.Option(help="cil: choose among all classes seen; til: the task of a node is known.")
+        str,
+        typer.Option(
+            metavar="cil|til",
+            autocompletion=among(get_args(Setting)),
+            help="cil: a node may be of any class seen so far; til: its task is known.",
+        ),
     ] = "cil",
-    backbone: Annotated[str | None, typer.Option(help="Network: sgc, gcn or gat. (default: sgc)")] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", autocompletion=among(BACKBONES), help="Network: sgc, gcn or gat.  [default: sgc]"),
+    ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Memory rows per class. (default: the dataset's usual one)")
+        int | None,
+        typer.Option(metavar="ROWS", help="Memory rows per class.  [default: the dataset's usual budget]"),
     ] = None,
-    classes_per_task: Annotated[int, typer.Option(help="New classes in each task.")] = 2,
+    classes_per_task: Annotated[int, typer.Option(metavar="N", help="New classes in each task.")] = 2,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over each task. (default: the method's, mostly 200)")
+        int | None,
+        typer.Option(metavar="N", help="Passes over each task.  [default: the method's, mostly 200]"),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repeat with this many seeds and report mean ± std.")] = 1,
-    seed: Annotated[int, typer.Option(help="First seed.")] = 0,
-    split_seed: Annotated[int, typer.Option(help="Seed of the train/val/test split, the same for all seeds.")] = 0,
-    inter_task_edges: Annotated[bool, typer.Option(help="Keep edges between tasks: the graph accumulates.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Repeat with N seeds and report mean ± std.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="First seed.")] = 0,
+    split_seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the train/val/test split, the same for all seeds.")
+    ] = 0,
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            autocompletion=among(("auto", "masks", "random")),
+            help="masks: those of the graph; random: 60/20/20 of each class; auto: masks if it has any.",
+        ),
+    ] = "auto",
+    inter_task_edges: Annotated[
+        bool, typer.Option("--inter-task-edges", help="Keep edges between tasks: the graph accumulates.")
+    ] = False,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, …")] = "auto",
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,17 +87,23 @@ def run(
     ] = None,
     data_root: DataRoot = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder. (default: runs/<dataset>-<method>-<setting>-<hash>)")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Run folder.  [default: runs/DATASET-METHOD-SETTING-HASH]"),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over; what the run folder holds is kept as a backup beside it.")
     ] = False,
     checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints inside a task; there is one after each task anyway.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Time between checkpoints inside a task; there is one after each task anyway."
+        ),
     ] = 60,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a stream of tasks and show accuracy, forgetting and a picture.
+    """Learn a stream of tasks and measure what is remembered.
 
     Without arguments: DeLoMe on the embedded digits graph, 5 tasks of 2 classes, class-incremental.
 
@@ -69,8 +112,6 @@ def run(
     """
     from delome.experiment import RunConfig, RunFolder, Stop
     from delome.experiment import run as run_config
-    from delome.report.figures import write_figures
-    from delome.report.progress import RunProgress
 
     config = RunConfig.resolve(
         dataset,
@@ -82,6 +123,7 @@ def run(
         device=device,
         assignments=assignments,
         classes_per_task=classes_per_task,
+        split=split,
         split_seed=split_seed,
         inter_task_edges=inter_task_edges,
         seeds=seeds,
@@ -90,12 +132,12 @@ def run(
     if not checkpoint_every >= 0:
         raise ParameterError(f"checkpoint-every must be at least 0 seconds, not {checkpoint_every}")
     stop = Stop()
-    with RunProgress(config.seeds) as progress:
+    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
+    ignored = [name for name, value in given.items() if value is not None and name not in config.parameters]
+    with shown_progress(quiet, verbose, config.seeds) as progress:
         stream = config.stream(data_root, progress.loading)
         place = out or Path("runs") / config.slug
-        with RunFolder.open(place, config, stream.fingerprint(), fresh=fresh) as folder:
-            for note in folder.notes:
-                print(f"delome: note: {note}", file=sys.stderr)
+        with RunFolder.open(place, config, stream, fresh=fresh) as folder:
             try:
                 with stop.on_signals():
                     result = run_config(
@@ -107,14 +149,15 @@ def run(
                 folder.discard_if_empty()
                 raise
             if progress.tasks == 0:
-                note = "this run was finished before: these are its results, and --fresh runs it again"
-                print(f"delome: note: {note}", file=sys.stderr)
+                log.warning("this run was finished before: these are its results, and --fresh runs it again")
+            if ignored:
+                log.warning("method %s has no %s: ignored", method, " and no ".join(ignored))
+            progress.single("drawing figures")
+            from delome.report.figures import write_figures  # takes a second: not before progress is shown
+
             figures = write_figures(folder, result)
-    given = {"backbone": backbone, "budget": budget, "epochs": epochs}
-    if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
-        print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
     if as_json:
-        print(json.dumps(result.as_dict(), allow_nan=False))
+        print(json.dumps(result.as_dict() | {"folder": str(folder.path)}, allow_nan=False))
         return
     _print_result(result, folder.path, figures)
 
@@ -123,7 +166,7 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     from delome.report.tables import accuracy_table, phase_table, summary_lines
 
     console = Console()
-    console.print(accuracy_table(result.seeds[-1], console.width))
+    console.print(accuracy_table(result, console.width))
     console.print(phase_table(result))
     for line in summary_lines(result):
         console.print(line, highlight=False)

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from delome.datasets import files
 from delome.datasets.reading import Progress, Reading
-from delome.graph import Graph
 from delome.sparse import Features
 
 
@@ -22,8 +21,8 @@ def read(raw: Path, workspace: Path, progress: Progress, *, file: str) -> Readin
     The published numbers of edges count what is left then, each direction for itself.
     """
     progress(f"reading {file}", 0, None)
-    graph = files.load(str(raw / file), undirected=True)
-    graph = Graph._trusted(graph.adjacency, _occurrence(graph.features), graph.labels, graph.class_names)
+    graph = files.load(str(raw / file), undirected=True, weights=False)
+    graph = graph._like(features=_occurrence(graph.features))
     return Reading(graph, graph.num_edges)
 
 

@@ -7,6 +7,7 @@ variants also by ``name:variant`` or ``name:variant,key=value``.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,8 @@ from delome.datasets.reading import Progress, silent
 from delome.errors import DatasetError, shown, unknown
 from delome.graph import Graph
 from delome.parameters import Param, Parameter
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,11 @@ def load_graph(name: str, *, data_root: str | Path | None = None, progress: Prog
     if dataset.published is not None:
         chosen |= {"data_root": data_root, "progress": progress}
     try:
-        return dataset.load(**chosen)
+        graph = dataset.load(**chosen)
     except MemoryError:
         raise DatasetError(f"dataset '{name}' does not fit in memory: choose a smaller one") from None
+    log.debug("loaded %s: %s", name, graph)
+    return graph
 
 
 def parse_name(name: str) -> tuple[Dataset, dict[str, Any]]:

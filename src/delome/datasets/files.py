@@ -20,8 +20,8 @@ from delome.sparse import checked_csr
 _LAYOUT = "adj_* and attr_* or features"
 
 
-def load(path: str, undirected: bool = True) -> Graph:
-    """Reads ``.npz`` or ``.pt``. ``undirected`` adds the reverse of each edge, as the published readers do."""
+def load(path: str, undirected: bool = True, weights: bool = True) -> Graph:
+    """Reads ``.npz`` or ``.pt``; ``weights=False`` leaves out the weights of its edges."""
     readers = {".npz": _read_npz, ".pt": _read_pt}
     try:
         file = Path(path).expanduser()
@@ -33,13 +33,15 @@ def load(path: str, undirected: bool = True) -> Graph:
     if not is_file:
         raise DatasetError(f"there is no file '{path}': check the path after 'file:'")
     try:
-        return readers[file.suffix](file, undirected)
+        graph = readers[file.suffix](file, undirected)
     except GraphError as error:
         raise GraphError(f"'{path}' holds no usable graph: {error}") from None
+    return graph if weights else graph.unweighted()
 
 
 def _read_npz(file: Path, undirected: bool) -> Graph:
-    """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features, optional labels and class_names."""
+    """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features; labels, class_names, {train,val,test}_mask
+    if they are there. ``adj_data`` are weights unless they are all 1."""
     arrays = read_arrays(file)
     require(file, arrays, "adj_indices", "adj_indptr", "adj_shape", layout=_LAYOUT)
     adjacency = _csr(file, arrays, "adj")
@@ -53,8 +55,10 @@ def _read_npz(file: Path, undirected: bool) -> Graph:
         np.stack([edges.row, edges.col]),
         features,
         arrays.get("labels"),
+        edge_weight=None if (edges.data == 1).all() else edges.data,
         class_names=arrays.get("class_names"),
         undirected=undirected,
+        **{mask: arrays.get(mask) for mask in ("train_mask", "val_mask", "test_mask")},
     )
 
 

@@ -44,10 +44,7 @@ def read(raw: Path, workspace: Path, progress: Progress, *, undirected: bool) ->
         )
     except GraphError as error:
         raise DatasetError(f"'{raw}' holds no usable graph: {error}") from None
-    return Reading(
-        Graph._trusted(checked.adjacency, features, checked.labels, checked.class_names),
-        edges.shape[1],
-    )
+    return Reading(checked._like(features=features), edges.shape[1])
 
 
 def _read_text(raw: Path, workspace: Path, progress: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from delome.datasets import bag_of_words, converted, ogb, reddit
 from delome.datasets.archives import extract_zip
 from delome.datasets.cache import cache_root, record_checksums, verified_checksums
 from delome.datasets.download import download
-from delome.datasets.reading import Progress, Reader, Reading, silent
+from delome.datasets.reading import Progress, Reader, Reading, announced, silent
 from delome.durable import sole_writer
 from delome.errors import DatasetError, DelomeError
 from delome.graph import Graph
@@ -69,6 +69,7 @@ class Published:
         folder = self.folder(data_root)
         if (graph := self._converted(folder)) is not None:
             return graph
+        progress = announced(progress)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             try:

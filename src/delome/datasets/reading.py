@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,28 @@ from typing import TypeAlias
 
 from delome.graph import Graph
 
+log = logging.getLogger(__name__)
+
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called while a dataset is fetched or read: what is happening, bytes done, bytes in all (``None``: unknown)."""
 
 
 def silent(activity: str, done: int, total: int | None) -> None:
     """Progress that nobody watches."""
+
+
+def announced(progress: Progress) -> Progress:
+    """The same progress, which also logs what is happening whenever that is something else."""
+    last = ""
+
+    def told(activity: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if activity != last:
+            last = activity
+            log.info("%s%s", activity, "" if total is None else f" ({total / 1e6:,.1f} MB)")
+        progress(activity, done, total)
+
+    return told
 
 
 @dataclass(frozen=True)

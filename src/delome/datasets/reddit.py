@@ -36,6 +36,6 @@ def read(raw: Path, workspace: Path, progress: Progress) -> Reading:
         )
     edges = np.stack([matrix.pop("row"), matrix.pop("col")])
     try:
-        return Reading(Graph(edges, data["feature"], data["label"]), edges.shape[1])
+        return Reading(Graph(edges, data["feature"], data["label"], undirected=False), edges.shape[1])
     except GraphError as error:
         raise DatasetError(f"'{raw}' holds no usable graph: {error}") from None

@@ -147,7 +147,7 @@ def twin(name: str, scale: float = 1.0, seed: int = 0) -> Graph:
     labels[members] = np.repeat(np.arange(shape.classes), sizes)
     adjacency = _adjacency(shape, members, sizes, labels, round(shape.edges * scale), rng)
     features: Features = shape.content.draw(labels, shape.classes, shape.features, rng)
-    return Graph._trusted(adjacency, features, labels)
+    return Graph._trusted(adjacency, features, labels, undirected=not shape.directed)
 
 
 def class_sizes(shape: Shape, scale: float = 1.0) -> np.ndarray:

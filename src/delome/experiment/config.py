@@ -6,21 +6,24 @@ import hashlib
 import json
 import platform
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import delome
-from delome.columns import Setting
+from delome.columns import Label, Setting
 from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
 from delome.datasets.reading import Progress, silent
-from delome.errors import ParameterError, shown
+from delome.errors import ParameterError, StreamError, shown, unknown
 from delome.methods import Learner, method
 from delome.parameters import check_option, parameters_of, parse_assignments, values_of
 from delome.stream import TaskStream
 
+SPLITS = ("auto", "random", "masks", "given")
+"""``auto``: the masks of the graph if it has any, else random; ``given``: that of a stream that is passed."""
 MOST_SEEDS = 100_000
 """All seeds of a run are written out in its configuration."""
 
@@ -33,6 +36,8 @@ class RunConfig:
     method: str
     parameters: dict[str, Any]
     classes_per_task: int = 2
+    class_order: list[Label] | None = None
+    split: str = "auto"
     split_seed: int = 0
     inter_task_edges: bool = False
     seeds: list[int] = field(default_factory=lambda: [0])
@@ -50,6 +55,8 @@ class RunConfig:
         device: str = "auto",
         assignments: list[str] | None = None,
         classes_per_task: int = 2,
+        class_order: Sequence[Label] | None = None,
+        split: str = "auto",
         split_seed: int = 0,
         inter_task_edges: bool = False,
         seeds: int = 1,
@@ -62,6 +69,8 @@ class RunConfig:
         check_option("classes_per_task", classes_per_task, least=1)
         check_option("split_seed", split_seed, least=0)
         check_option("inter_task_edges", inter_task_edges)
+        if split not in SPLITS:
+            raise ParameterError(unknown("split", str(split), SPLITS))
         if seeds > MOST_SEEDS:
             raise ParameterError(f"seeds must be at most {MOST_SEEDS}, not {seeds}")
         if budget is not None and isinstance(budget, int) and budget < 1:
@@ -83,6 +92,8 @@ class RunConfig:
             method=method_name,
             parameters=parameters,
             classes_per_task=classes_per_task,
+            class_order=None if class_order is None else list(class_order),
+            split=split,
             split_seed=split_seed,
             inter_task_edges=inter_task_edges,
             seeds=list(range(first, first + seeds)),
@@ -94,12 +105,34 @@ class RunConfig:
 
     def stream(self, data_root: Path | None = None, progress: Progress = silent) -> TaskStream:
         """Loads the graph (a published one through ``data_root``) and cuts it into tasks."""
+        if self.split == "given":
+            raise ParameterError("split 'given' is that of a stream of your own: pass the stream")
         return TaskStream(
             load_graph(self.dataset, data_root=data_root, progress=progress),
             self.classes_per_task,
+            class_order=cast(Any, self.class_order),
+            split=None if self.split == "auto" else cast(Any, self.split),
             split_seed=self.split_seed,
             inter_task_edges=self.inter_task_edges,
         )
+
+    def check_stream(self, stream: TaskStream) -> None:
+        """Refuses a stream that is not cut as this configuration says."""
+        names = ["classes_per_task", "class_order", "inter_task_edges"]
+        if stream.split_kind == "random":
+            names.append("split_seed")
+        if different := [name for name in names if getattr(stream, name) != getattr(self, name)]:
+            name = different[0]
+            raise StreamError(
+                f"the stream has {name} {shown(getattr(stream, name))}, but the configuration says "
+                f"{shown(getattr(self, name))}: pass config.stream(), or resolve the configuration with the stream's"
+            )
+        allowed = ("random", "masks") if self.split == "auto" else (self.split,)
+        if stream.split_kind not in allowed:
+            raise StreamError(
+                f"the stream's split is {stream.split_kind}, but the configuration says {self.split}: "
+                f"resolve the configuration with split='{stream.split_kind}'"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -120,11 +153,10 @@ class RunConfig:
         """How the numbers are measured, printed beside them."""
         return {
             "accuracy": "class-balanced",
-            "split": "60/20/20 per class",
-            "split_seed": self.split_seed,
             "classes_per_task": self.classes_per_task,
             "inter_task_edges": self.inter_task_edges,
             "evaluated_on": "test nodes, after each task",
+            "test_nodes": "transductive",
         }
 
 

@@ -1,6 +1,6 @@
 """RunFolder: all that a run leaves, and all that it needs to go on after it was interrupted.
 
-    config.json          resolved configuration and its hash, versions, fingerprint of the graph
+    config.json          resolved configuration and its hash, versions, description of the stream
     events.jsonl         what happened and when, one JSON document a line
     seed-S/result.json   accuracies, seconds and storage after every task so far; matrix.csv: the matrix alone
     seed-S/model/        the learner after the last finished task, as `delome.load` reads it
@@ -11,7 +11,9 @@ Every file is complete or absent, and checked when it is read back.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -36,6 +38,9 @@ from delome.durable import (
 )
 from delome.errors import RunFolderError, StorageError
 from delome.experiment.config import RunConfig, versions
+from delome.stream import TaskStream
+
+log = logging.getLogger(__name__)
 
 CONFIG, EVENTS = "config.json", "events.jsonl"
 CONFIG_KIND = "configuration of a run"
@@ -44,20 +49,21 @@ CONFIG_KIND = "configuration of a run"
 class RunFolder:
     """Where one run is written by one process."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, config: RunConfig | None = None, stream: dict[str, Any] | None = None) -> None:
+        self.path, self.config, self.stream = path, config, stream
         self.continues = False
-        self.notes: list[str] = []
         self._made: list[Path] = []
         self._claim = ExitStack()
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig, fingerprint: str = "", *, fresh: bool = False) -> Self:
-        """Creates the folder, or takes up again the one of the same configuration; nobody else can until it is closed.
+    def open(cls, path: Path, config: RunConfig, stream: TaskStream, *, fresh: bool = False) -> Self:
+        """Creates the folder, or takes up again the one of the same configuration and stream; nobody else can until it
+        is closed.
 
         ``fresh`` moves a folder that is there out of the way, as a backup.
         """
-        folder = cls(path)
+        config.check_stream(stream)
+        folder = cls(path, config, stream.describe())
         with told(path):
             if path.exists() and not path.is_dir():
                 raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
@@ -66,7 +72,7 @@ class RunFolder:
             folder._made = make_folder(path)
             folder._claim.enter_context(sole_writer(path))
         try:
-            folder._take_up(config, fingerprint)
+            folder._take_up()
         except BaseException:
             if folder._made:
                 folder.discard_if_empty()
@@ -74,7 +80,17 @@ class RunFolder:
             raise
         return folder
 
-    def _take_up(self, config: RunConfig, fingerprint: str) -> None:
+    @property
+    def identity(self) -> str:
+        """Short hash of configuration and stream: what is written here belongs to this run and no other."""
+        both = json.dumps([self._configuration, self.stream], sort_keys=True)
+        return hashlib.sha256(both.encode()).hexdigest()[:16]
+
+    @property
+    def _configuration(self) -> dict[str, Any]:
+        return {} if self.config is None else self.config.as_dict()
+
+    def _take_up(self) -> None:
         remove_leftovers(self.path)
         if not is_there(self.path / CONFIG):
             if self._has_results() or is_there(self.path / EVENTS):
@@ -85,31 +101,36 @@ class RunFolder:
             self.write_document(
                 CONFIG,
                 CONFIG_KIND,
-                {"run": config.as_dict(), "hash": config.digest, "versions": versions(), "graph": fingerprint},
+                {
+                    "run": self._configuration,
+                    "hash": self.identity,
+                    "versions": versions(),
+                    "stream": self.stream,
+                },
             )
             self.event("started", versions=versions())
             return
         try:
             found = read_document(self.path / CONFIG, CONFIG_KIND)
-            run, graph, before = dict(found["run"]), found["graph"], dict(found["versions"])
+            run, stream, before = dict(found["run"]), dict(found["stream"]), dict(found["versions"])
             run["parameters"] = dict(run["parameters"])
         except StorageError as error:
             raise RunFolderError(f"{error}: choose another folder, or start over with --fresh") from None
         except (KeyError, TypeError, ValueError):
             raise RunFolderError(f"'{self.path / CONFIG}' is damaged: start over with --fresh") from None
-        if different := _differences(run, config.as_dict()):
+        if different := _differences(run, self._configuration):
             raise RunFolderError(
                 f"'{self.path}' holds another run (different: {', '.join(different)}): "
                 "choose another folder with --out, or start over with --fresh"
             )
-        if graph != fingerprint:
+        if different := [name for name, value in (self.stream or {}).items() if value != stream.get(name)]:
             raise RunFolderError(
-                f"the graph is not the one that the run in '{self.path}' began with: "
+                f"the {different[0]} of the stream is not the one that the run in '{self.path}' began with: "
                 "choose another folder with --out, or start over with --fresh"
             )
         self.continues = True
         if changed := [f"{name} {before[name]}" for name, now in versions().items() if before.get(name, now) != now]:
-            self.notes.append(f"this run began with {', '.join(changed)}: the last bits of its results may differ")
+            log.warning("this run began with %s: the last bits of its results may differ", ", ".join(changed))
         self.event("continued", versions=versions())
 
     def _set_aside(self) -> None:
@@ -122,7 +143,7 @@ class RunFolder:
             named.rename(backup)
             (backup / LOCK).unlink()
             sync_folder(backup.parent)
-        self.notes.append(f"the run that was there is kept in '{backup}'")
+        log.warning("the run that was there is kept in '%s'", backup)
 
     def close(self) -> None:
         """Lets others write here."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +16,8 @@ from delome.errors import StorageError
 from delome.state import State
 from delome.store import MANIFEST, load_state, save_state
 from delome.tracking import Reached
+
+log = logging.getLogger(__name__)
 
 KIND = "progress of a task"
 
@@ -52,7 +54,7 @@ class Stop:
             self.signal_number = number
             for each in numbers:
                 signal.signal(each, before[each])
-            print("delome: stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+            log.warning("stopping after this step; once more stops at once")
 
         before = {number: signal.signal(number, ask) for number in numbers}
         try:
@@ -104,6 +106,14 @@ class TaskJournal:
             name.removeprefix(prefix): tensor for name, tensor in state.tensors.items() if name.startswith(prefix)
         }
         return Reached(done, seconds, State(tensors, own))
+
+    @property
+    def position(self) -> str:
+        """How far the task had come, e.g. ``epoch 120``; empty at its beginning."""
+        if not self.phases:
+            return ""
+        phase, reached = list(self.phases.items())[-1]
+        return f"epoch {reached.done}" if phase == "train" else f"{phase} step {reached.done}"
 
     def found(self, phase: str) -> Reached | None:
         return self.phases.get(phase)

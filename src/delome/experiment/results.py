@@ -112,6 +112,7 @@ class RunResult:
     config: RunConfig
     seeds: list[SeedResult]
     dropped: dict[int, str]
+    stream: dict[str, Any]
 
     @property
     def aa(self) -> tuple[float, float]:
@@ -123,6 +124,11 @@ class RunResult:
         """Mean and standard deviation over seeds; none for a stream of one task."""
         forgetting = [seed.matrix.af for seed in self.seeds if seed.matrix.af is not None]
         return _spread(forgetting) if forgetting else None
+
+    @property
+    def matrix(self) -> AccuracyMatrix:
+        """Mean over seeds of class-balanced accuracies."""
+        return AccuracyMatrix.mean([seed.matrix for seed in self.seeds])
 
     @property
     def curve(self) -> list[float]:
@@ -166,7 +172,12 @@ class RunResult:
             "seconds": self.seconds,
             "memory": asdict(self.seeds[-1].storage),
             "reports": self.reports,
-            "protocol": self.config.protocol | {"dropped_classes": {str(k): why for k, why in self.dropped.items()}},
+            "protocol": self.config.protocol
+            | {
+                "split": self.stream["split"],
+                "dropped_classes": {str(k): why for k, why in self.dropped.items()},
+            },
+            "stream": self.stream,
             "parameters": parameters,
             "versions": versions(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from delome.durable import is_there, read_document, remove_leftovers
@@ -18,6 +19,8 @@ from delome.saved import restore, write
 from delome.store import MANIFEST, load_state, remove_state
 from delome.stream import TaskStream
 from delome.tracking import Tracker
+
+log = logging.getLogger(__name__)
 
 RESULT, RESULT_KIND = "result.json", "result of a run"
 CHECKPOINT_EVERY = 60.0
@@ -37,16 +40,24 @@ def run(
     tasks; ``stop`` can end the run early with `Stopped`."""
     results = []
     stop = Stop() if stop is None else stop
+    config.check_stream(stream)
+    if folder is not None and (folder.config, folder.stream) != (config, stream.describe()):
+        raise RunFolderError(f"'{folder.path}' was opened for another run: open it with this configuration and stream")
+    resuming = folder is not None and folder.continues
     for seed in config.seeds:
-        place = None if folder is None else SeedFolder(folder, config, seed, checkpoint_every, stop)
+        place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
         learner, result = config.learner(seed), SeedResult(seed)
         if place is not None:
             result = place.take_up(learner, len(stream))
         remaining = list(stream)[len(result.tasks) :]
         for task in remaining:
+            name = ("" if len(config.seeds) == 1 else f"seed {seed}, ") + f"task {task.index + 1} of {len(stream)}"
             tracker = make_tracker(result, task.index, len(stream))
             if place is not None:
-                tracker.journal = place.journal(task.index)
+                tracker.journal = journal = place.journal(task.index)
+                if resuming:
+                    log.warning("resuming at %s", ", ".join(filter(None, [name, journal.position])))
+                    resuming = False
             learner.observe(task, tracker)
             with tracker.phase("evaluate"):
                 seen = stream.seen(task)
@@ -62,6 +73,7 @@ def run(
                     report=learner.report(),
                 )
             )
+            log.info("%s: %s", name, _in_short(result))
             if place is not None:
                 with tracker.phase("checkpoint"):
                     place.finish_task(learner, result, last=task.index == len(stream) - 1)
@@ -70,15 +82,21 @@ def run(
         results.append(result)
     if folder is not None:
         folder.event("finished")
-    return RunResult(config, results, stream.dropped)
+    return RunResult(config, results, stream.dropped, stream.describe())
+
+
+def _in_short(result: SeedResult) -> str:
+    """What a person who waits wants to know after each task."""
+    forgetting = "" if result.matrix.af is None else f", AF {result.matrix.af:+.1f}"
+    return f"AA {result.matrix.aa:.1f}{forgetting}, {sum(result.tasks[-1].seconds.values()):.1f} s"
 
 
 class SeedFolder:
     """The part of a run folder that belongs to one seed."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, seed: int, every: float, stop: Stop) -> None:
+    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop) -> None:
         self.folder, self.seed, self.every, self.stop = folder, seed, every, stop
-        self.run = config.digest
+        self.run = folder.identity
         self.name = f"seed-{seed}"
         self.path = folder.path / self.name
         self.finished = False
@@ -129,6 +147,7 @@ class SeedFolder:
 
         def written(phase: str, done: int) -> None:
             self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
+            log.debug("checkpoint: %s step %d", phase, done)
 
         of = {"run": self.run, "seed": self.seed}
         return TaskJournal(self.path / "progress", of, task, self.every, self.stop, written)

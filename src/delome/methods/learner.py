@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from delome.columns import KnownClasses, LabelColumns, Setting
+from delome.columns import KnownClasses, Label, LabelColumns, Setting
 from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, shown
 from delome.graph import Graph
 from delome.isolation import Guard, isolated
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 
 Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
 """Numbers of nodes, a mask with true or false for each node, or all nodes."""
+
+
+@dataclass(frozen=True)
+class LearnedGraph:
+    """A graph of live data that was learned: its task, and its fingerprints with and without labels and masks."""
+
+    task: int
+    fingerprint: str
+    content: str
+
+    @classmethod
+    def of(cls, graph: Graph, task: int) -> LearnedGraph:
+        return cls(task, graph.fingerprint(), graph.content_fingerprint())
 
 
 @dataclass(kw_only=True)
@@ -59,22 +72,23 @@ class Learner(ABC):
         self.columns = LabelColumns(self.setting, [])
         self.known = KnownClasses()
         self.kept_graphs = Storage()
+        self.learned: list[LearnedGraph] = []
 
     @property
-    def classes(self) -> list[int]:
+    def classes(self) -> list[Label]:
         """The user's label of each class column."""
         return list(self.known.labels)
 
     @property
-    def class_names(self) -> dict[int, str]:
+    def class_names(self) -> dict[Label, str]:
         """Names of those of the user's labels that have one."""
         return dict(self.known.names)
 
     def observe(self, data: Task | Graph | Data, tracker: Tracker | None = None) -> None:
         """Learns one more task: the next of a `TaskStream`, or live data.
 
-        Of a graph, or of PyG data, the labelled nodes are learned (of PyG data with a ``train_mask`` those inside it);
-        the others only take part in propagation. Their classes may be new, known, or both.
+        Of a graph, or of PyG data, the labelled nodes are learned (if there is a ``train_mask``, those inside it); the
+        others only take part in propagation. Their classes may be new, known, or both.
 
         What was learned can be read by other threads before and after, but not meanwhile.
         """
@@ -82,7 +96,7 @@ class Learner(ABC):
             self._observe(data, tracker or Tracker())
 
     def _observe(self, data: Task | Graph | Data, tracker: Tracker) -> None:
-        observation, known = self._observation(data)
+        observation, known, learned = self._observation(data)
         before = self.state()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
         self.known = known
@@ -91,6 +105,7 @@ class Learner(ABC):
                 self._learn(observation, tracker)
                 if self.needs_past:
                     self.kept_graphs = _storage_of([*observation.past(), observation])
+            self.learned += learned
             if bad := self.state().not_finite():
                 raise DivergenceError(
                     f"task {observation.index} has led to numbers that are not finite in '{bad[0]}': "
@@ -103,8 +118,8 @@ class Learner(ABC):
         finally:
             observation.close()
 
-    def _observation(self, data: Task | Graph | Data) -> tuple[Observation, KnownClasses]:
-        """What is to be learned, and all classes that are known then."""
+    def _observation(self, data: Task | Graph | Data) -> tuple[Observation, KnownClasses, list[LearnedGraph]]:
+        """What is to be learned, and all classes and graphs that are known then."""
         if not isinstance(data, Task):
             return self._live_observation(data)
         learned = len(self.columns.tasks)
@@ -119,27 +134,28 @@ class Learner(ABC):
                 "the learner knows; hand in a graph with the labels of the task's training nodes"
             )
         observation = data.observation(with_past=self.needs_past)
-        return observation, self.known.extended(data.class_labels, observation.graph.class_names)
+        return observation, self.known.extended(data.class_labels, _names_of(observation.graph)), []
 
-    def _live_observation(self, data: Graph | Data) -> tuple[Observation, KnownClasses]:
+    def _live_observation(self, data: Graph | Data) -> tuple[Observation, KnownClasses, list[LearnedGraph]]:
         graph, train = labelled_nodes(data)
         if self.needs_past:
             raise PastDataError(
                 f"{type(self).__name__} reads all earlier graphs again, which only a stream can give: "
                 "hand in tasks of a TaskStream, or choose another method for live data"
             )
-        assert graph.labels is not None
-        known = self.known.extended(np.unique(graph.labels[train]).tolist(), graph.class_names)
-        columns = known.columns_of(graph.labels[train])
+        labels = graph.user_labels
+        assert labels is not None
+        known = self.known.extended(np.unique(labels[train]).tolist(), _names_of(graph))
+        columns = known.columns_of(labels[train])
         observation = Observation(
             index=len(self.columns.tasks),
             classes=tuple(np.unique(columns).tolist()),
             num_classes=len(known.labels),
             train=train,
             labels=columns,
-            _graph=graph.with_labels(None),
+            _graph=graph.hidden(),
         )
-        return observation, known
+        return observation, known, [LearnedGraph.of(graph, observation.index)]
 
     def predict(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
         """The user's label of each node (or of ``nodes``: numbers, or a mask).
@@ -230,8 +246,8 @@ class Learner(ABC):
         self._check_known(task)
         known = [self.known.labels[column] for column in self.columns.allowed(self._within(task))]
         graph, nodes = labelled_nodes(data, known, split)
-        assert graph.labels is not None
-        return Score.of(self._best_labels(self._scores_of(graph, nodes, task)), graph.labels[nodes])
+        assert graph.user_labels is not None
+        return Score.of(self._best_labels(self._scores_of(graph, nodes, task)), graph.user_labels[nodes])
 
     def _score(self, task: Task, split: str) -> Score:
         self._check_known(task.index)
@@ -282,6 +298,7 @@ class Learner(ABC):
                 "classes": self.classes,
                 "class_names": names,
                 "kept_graphs": asdict(self.kept_graphs),
+                "learned": [asdict(graph) for graph in self.learned],
             }
         )
 
@@ -289,7 +306,7 @@ class Learner(ABC):
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
         tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
-        labels, names = whole_numbers(state.value("classes"), "classes"), state.value("class_names")
+        labels, names = _labels(state.value("classes")), state.value("class_names")
         columns = {column for task in tasks for column in task}
         if columns != set(range(len(labels))) or len(set(labels)) != len(labels) or len(names) != len(labels):
             raise StateError(f"the state has {len(columns)} class columns, but labels of {len(labels)}")
@@ -299,6 +316,10 @@ class Learner(ABC):
         kept = dict(state.value("kept_graphs"))
         whole_numbers(list(kept.values()), "kept_graphs")
         self.kept_graphs = Storage(**kept)
+        self.learned = [LearnedGraph(**graph) for graph in state.value("learned")]
+        whole_numbers([graph.task for graph in self.learned], "learned")
+        if not all(isinstance(text, str) for graph in self.learned for text in (graph.fingerprint, graph.content)):
+            raise StateError("the state does not fit the learner: 'learned' must hold fingerprints")
 
     def save(self, folder: str | Path) -> None:
         """Saves everything learned; `delome.load` gives the same learner again."""
@@ -343,6 +364,18 @@ def check_width(graph: Graph, width: int) -> None:
     """Refuses a graph whose features are not those the learner was trained on."""
     if graph.num_features != width:
         raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
+
+
+def _names_of(graph: Graph) -> Sequence[str] | None:
+    """Names of the labels 0, 1, …; text labels are their own names."""
+    return None if graph.labels_are_text else graph.class_names
+
+
+def _labels(values: Any) -> list[Label]:
+    """Labels of a state: whole numbers, or text."""
+    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+        return list(values)
+    return list(whole_numbers(values, "classes"))
 
 
 def _storage_of(observations: list[Observation]) -> Storage:

@@ -1,4 +1,4 @@
-"""Live progress of a run on stderr: which task, which phase, how long still."""
+"""Live progress of a command in a terminal: which task, which phase, how long still."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from delome.tracking import Tracker
 class RunProgress:
     """Two bars: tasks of all seeds, and steps of the current phase."""
 
-    def __init__(self, seeds: Sequence[int] = ()) -> None:
+    def __init__(self, seeds: Sequence[int], console: Console, shown: bool) -> None:
         self.seeds = seeds
         self.tasks = 0
-        console = Console(stderr=True)
         self.bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -25,8 +24,9 @@ class RunProgress:
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not shown,
             transient=True,
+            redirect_stdout=False,  # else results would be printed on stderr
         )
         self.overall = self.bars.add_task("loading the graph", total=None)
         self.phase = self.bars.add_task("", total=None, visible=False)
@@ -46,20 +46,18 @@ class RunProgress:
         )
 
     def single(self, activity: str) -> Tracker:
-        """Tracker of a single task."""
-        self.bars.update(self.overall, description=activity)
+        """Tracker of the one thing that is done now; all tasks before it are done."""
+        self.bars.update(self.overall, description=activity, completed=self.bars.tasks[self.overall].total)
+        self.bars.update(self.phase, visible=False)
         return _ShownTracker(self)
 
     def tracker(self, seed: SeedResult, task: int, tasks: int) -> Tracker:
         """Tracker that shows one task."""
-        self.bars.update(
-            self.overall,
-            description=f"seed {seed.seed}, task {task + 1}",
-            completed=tasks * self.seeds.index(seed.seed) + task,
-            total=tasks * len(self.seeds),
-        )
+        tracker = self.single(f"seed {seed.seed}, task {task + 1}")
+        done = tasks * self.seeds.index(seed.seed) + task
+        self.bars.update(self.overall, completed=done, total=tasks * len(self.seeds))
         self.tasks += 1
-        return _ShownTracker(self)
+        return tracker
 
 
 class _ShownTracker(Tracker):

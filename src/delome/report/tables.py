@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from delome.experiment.results import RunResult, SeedResult
+from delome.experiment.results import RunResult
 
-FIXED_WIDTH, COLUMN_WIDTH = 17, 8
-"""Characters of the first and last column, and of a column of accuracies."""
+FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
+"""Characters of the columns beside the matrix, of a column of accuracies, and of one that stands for many."""
 
 
-def accuracy_table(seed: SeedResult, width: int = 120) -> Table:
-    """The accuracy matrix, coloured from red (forgotten) to green; of a long stream as many last tasks as fit."""
-    rows = seed.matrix.rows
-    fitting = max(1, (width - FIXED_WIDTH) // COLUMN_WIDTH)
-    first = max(0, len(rows) - fitting)
-    left_out = f"; tasks 0 to {first - 1} are in matrix.csv" if first else ""
-    title = f"Accuracy in % on each task (columns) after learning each task (rows), seed {seed.seed}{left_out}"
-    table = Table(title=title)
-    table.add_column("task", justify="right", no_wrap=True)
-    for j in range(first, len(rows)):
-        table.add_column(str(j), justify="right", no_wrap=True)
-    table.add_column("AA", justify="right", style="bold", no_wrap=True)
-    for t, row in enumerate(rows):
-        cells = [_coloured(value) for value in row[first:]]
-        cells += [Text("")] * (len(rows) - first - len(cells))
-        table.add_row(str(t), *cells, f"{seed.matrix.curve[t]:.1f}")
+def accuracy_table(result: RunResult, width: int = 120) -> Table:
+    """The accuracy matrix (mean over seeds), coloured from red (forgotten) to green, with AA and AF after each task;
+    of a long stream as many of the first and last tasks as fit."""
+    matrix = result.matrix
+    tasks = len(matrix.rows)
+    first, last = _shown(tasks, width)
+    seeds = f"mean of {len(result.seeds)} seeds" if len(result.seeds) > 1 else f"seed {result.seeds[0].seed}"
+    left_out = f"; tasks {first} to {last - 1} are in matrix.csv" if first < last else ""
+    table = Table(title=f"Accuracy in % on each task (columns) after learning each task (rows), {seeds}{left_out}")
+    gap = ["…"] if first < last else []
+    for name in ("task", *map(str, range(first)), *gap, *map(str, range(last, tasks))):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("AA", "AF"):
+        table.add_column(name, justify="right", style="bold", no_wrap=True)
+    for t, (row, aa, af) in enumerate(zip(matrix.rows, matrix.curve, matrix.af_curve, strict=True)):
+        cells = [_coloured(value) for value in row] + [Text("")] * (tasks - len(row))
+        hidden = [Text("…" if len(row) > first else "")] if gap else []
+        forgetting = "–" if af is None else f"{af:+.1f}"
+        table.add_row(str(t), *cells[:first], *hidden, *cells[last:], f"{aa:.1f}", forgetting)
     return table
+
+
+def _shown(tasks: int, width: int) -> tuple[int, int]:
+    """How many first tasks fit, and where the last ones begin.
+
+    >>> _shown(5, 80), _shown(35, 80)
+    ((5, 5), (3, 32))
+    """
+    if tasks <= (width - FIXED_WIDTH) // COLUMN_WIDTH:
+        return tasks, tasks
+    fitting = max(2, (width - FIXED_WIDTH - GAP_WIDTH) // COLUMN_WIDTH)
+    return fitting // 2, tasks - (fitting - fitting // 2)
 
 
 def _coloured(value: float) -> Text:
@@ -60,7 +77,9 @@ def summary_lines(result: RunResult) -> list[str]:
         f"{_with_spread('AA', aa, '.2f', several)}   {forgetting}",
         f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
-        f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
+        _graph_line(result.stream["graph"]),
+        f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']} ({protocol['test_nodes']}); "
+        f"split: {result.stream['split']['kind']}; "
         f"{counted(config.classes_per_task, 'class')} per task, {edges} inter-task edges",
         f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
     ]
@@ -75,6 +94,12 @@ def summary_lines(result: RunResult) -> list[str]:
             f"{counted(len(result.dropped), 'class')} left out: {shown}" + ("…" if len(result.dropped) > 3 else "")
         )
     return lines
+
+
+def _graph_line(graph: dict[str, Any]) -> str:
+    directions = "taken in both directions" if graph["directions"] == "both" else "directed as given"
+    weights = ", weighted" if graph["weighted"] else ""
+    return f"{graph['nodes']:,} nodes, {graph['edges']:,} edges ({directions}{weights}), {graph['features']:,} features"
 
 
 def counted(number: int, noun: str) -> str:

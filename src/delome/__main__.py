@@ -1,0 +1,6 @@
+"""``python -m delome``: the command line, where the script of that name is not on the path."""
+
+from delome.cli import main
+
+if __name__ == "__main__":
+    main()

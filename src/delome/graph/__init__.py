@@ -1,0 +1,6 @@
+"""A graph: edges, features and labels, valid by construction."""
+
+from delome.graph.graph import Graph
+from delome.graph.validation import as_numpy
+
+__all__ = ["Graph", "as_numpy"]
