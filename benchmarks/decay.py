@@ -18,7 +18,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from delome.experiment import RunConfig
-from delome.stream import TaskStream
+from delome.streams.task_stream import TaskStream
 
 DATASETS = ("cora_ml", "amazon_computers", "corafull_knn256", "cora70", "coauthor_cs")
 METHODS = ("finetune", "delome", "replay", "joint")

@@ -3,7 +3,7 @@
     python benchmarks/first_layer.py [--dataset file:PATH]
 
 Prints the ratio dense/CSR of the time of one training step's products for random rows of several densities (where
-it crosses 1 is `delome.sparse.SPARSE_BELOW`), and with --dataset for the real rows of each task of a graph and for
+it crosses 1 is `delome.graph.sparse.SPARSE_BELOW`), and with --dataset for the real rows of each task of a graph and for
 DeLoMe's memories of all its tasks together, each multiplied with its own columns only.
 """
 
@@ -17,8 +17,8 @@ import scipy.sparse as sp
 import torch
 
 from delome import DeLoMe, TaskStream, load_graph
-from delome.backbones.rows import Rows, SparseMatrix
-from delome.sparse import to_dense
+from delome.graph.rows import Rows, SparseMatrix
+from delome.graph.sparse import to_dense
 
 HIDDEN = 256
 CPU = torch.device("cpu")

@@ -26,11 +26,11 @@ import torch
 from torch.nn import functional
 
 from delome import Task, TaskStream, load_graph
-from delome.columns import LabelColumns
-from delome.memory import GradientMatching, KernelMatching, Memory
+from delome.graph.sparse import to_dense
+from delome.memories import GradientMatching, KernelMatching, Memory
+from delome.progress import Tracker
 from delome.randomness import generator, uniform
-from delome.sparse import to_dense
-from delome.tracking import Tracker
+from delome.streams.columns import LabelColumns
 
 NETWORKS = 800
 HIDDEN = 256

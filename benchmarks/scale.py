@@ -25,7 +25,7 @@ PHASES = ("prepare", "train", "memory", "evaluate")
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """One scale, in this process."""
     from delome import DeLoMe, TaskStream, load_graph
-    from delome.tracking import Tracker
+    from delome.progress import Tracker
 
     # the first steps of a process pay for lazy initialisation and are not counted
     DeLoMe(budget=2, epochs=1).observe(TaskStream(load_graph("synthetic", nodes=200, classes=4))[0])

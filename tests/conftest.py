@@ -15,10 +15,10 @@ from hypothesis import settings
 
 from delome import Graph, TaskStream, load_graph
 from delome.cli import main
-from delome.columns import LabelColumns
+from delome.learning.training import Examples
 from delome.methods import GradientLearner
-from delome.tracking import Tracker
-from delome.training import Examples
+from delome.progress import Tracker
+from delome.streams.columns import LabelColumns
 
 # the graphs of the tests are tiny: threads would only wait for each other
 torch.set_num_threads(1)

@@ -12,8 +12,8 @@ import safetensors.torch
 import torch
 
 import delome
-from delome.saved import KIND
-from delome.store import load_state
+from delome.persistence.saved import KIND
+from delome.persistence.store import load_state
 
 Cli = Callable[..., Any]
 METHODS = {
@@ -120,7 +120,7 @@ def test_a_model_of_nan_predicts_nothing(cli: Cli, graph: Callable[..., str], fo
     tensors = {name: torch.full_like(each, torch.nan) for name, each in state.tensors.items()}
     content = safetensors.torch.save(tensors)
     # as if it had been written: with the right name and checksums
-    from delome import durable, store
+    from delome.persistence import durable, store
 
     manifest = durable.read_document(folder / "m" / store.MANIFEST, KIND)
     checksum = store.hashlib.sha256(content).hexdigest()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from delome.columns import LabelColumns
 from delome.losses import Balanced, Debiased, Plain
+from delome.streams.columns import LabelColumns
 
 
 def one_group(labels):

@@ -34,8 +34,8 @@ from delome.methods import (
     SSMUniform,
 )
 from delome.metrics import AccuracyMatrix
-from delome.saved import load
-from delome.stream import Task, TaskStream
+from delome.persistence.saved import load
+from delome.streams.task_stream import Task, TaskStream
 
 __version__ = "0.1.0"
 

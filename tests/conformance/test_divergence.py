@@ -9,7 +9,7 @@ from delome.errors import DelomeError, DivergenceError, StateError, StorageError
 from delome.methods import METHODS, GradientLearner
 from delome.methods.gem import project
 from delome.parameters import parameters_of
-from delome.state import State
+from delome.persistence.state import State
 
 SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 3, "hidden": 8, "features": 32}
 MORE = {

@@ -12,10 +12,10 @@ from torch.overrides import _get_current_function_mode_stack
 
 from delome import TaskStream, load
 from delome.errors import StateError
-from delome.isolation import Guard, isolated
+from delome.learning.isolation import Guard, isolated
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.tracking import Tracker
+from delome.progress import Tracker
 
 SMALL = {"epochs": 3, "networks": 3, "encoders": 3, "budget": 4, "hidden": 8, "features": 32}
 MORE = {

@@ -9,7 +9,7 @@ from delome import Graph, TaskStream
 from delome.errors import DelomeError, GraphError, PastDataError, StateError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.tracking import Tracker
+from delome.progress import Tracker
 
 SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "budget": 3, "hidden": 8, "features": 32}
 WIDTH = 6

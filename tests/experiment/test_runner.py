@@ -10,7 +10,7 @@ import pytest
 
 from delome import FineTune, TaskStream, load_graph
 from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, TaskResult, run
-from delome.tracking import Tracker
+from delome.progress import Tracker
 
 ISSUE_KEYS = {
     "dataset", "method", "setting", "backbone", "budget", "seeds", "aa", "aa_std", "af", "af_std", "matrices", "curve",

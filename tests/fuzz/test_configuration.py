@@ -244,7 +244,7 @@ def test_a_graph_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.Monk
     def exhausted(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("delome.datasets.synthetic.generator", exhausted)
+    monkeypatch.setattr("delome.datasets.sources.synthetic.generator", exhausted)
     with pytest.raises(
         DatasetError, match=r"^dataset 'synthetic:nodes=60' does not fit in memory: choose a smaller one$"
     ):

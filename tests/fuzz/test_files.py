@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 from torch_geometric.data import Batch, Data, HeteroData
 
 from delome import Graph, load_graph
-from delome.datasets import files
+from delome.datasets.sources import files
 
 Attempt = Callable[[Callable[[], Any]], Any]
 

@@ -4,8 +4,8 @@ import torch
 
 from delome import DeLoMe
 from delome.errors import ParameterError
-from delome.memory import MemoryBank
-from delome.tracking import Tracker
+from delome.memories import MemoryBank
+from delome.progress import Tracker
 
 QUICK = {"budget": 20, "epochs": 60, "networks": 60}
 MATCHINGS = pytest.mark.parametrize("matching", ["exact", "sampled"])

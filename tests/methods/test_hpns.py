@@ -6,10 +6,10 @@ import torch
 from torch.nn import functional
 
 from delome import Graph, TaskStream, load_graph
-from delome.backbones.rows import Rows
 from delome.errors import ParameterError, StateError
+from delome.graph.rows import Rows
+from delome.memories.prototypes import PrototypeTable, normalise
 from delome.methods.hpns import HPNs, walk
-from delome.methods.prototypes import PrototypeTable, normalise
 
 SMALL = {"epochs": 12, "batch_size": 20, "neighbours_first": 2, "neighbours_second": 3, "dimension": 8}
 

@@ -5,7 +5,7 @@ import torch
 from delome import FineTune
 from delome.methods import LwF
 from delome.methods.lwf import distillation
-from delome.tracking import Tracker
+from delome.progress import Tracker
 
 
 def test_a_student_equal_to_its_teacher_has_the_hand_computed_loss_and_no_gradient():

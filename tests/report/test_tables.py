@@ -8,8 +8,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from delome.experiment import RunConfig, RunResult, SeedResult, TaskResult
+from delome.persistence.state import Storage
 from delome.report.tables import accuracy_table, phase_table, summary_lines
-from delome.state import Storage
 
 HAND_COMPUTED = [[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]]
 

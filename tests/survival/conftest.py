@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from delome.durable import read_document
 from delome.experiment import RunConfig
 from delome.experiment.runner import RESULT_KIND
+from delome.persistence.durable import read_document
 
 HERE = Path(__file__).parent
 collect_ignore_glob = ["*.py"] if sys.platform == "win32" else []  # which cannot fork

@@ -28,7 +28,7 @@ import torch
 
 from delome import Learner
 from delome.experiment import RunConfig, RunFolder, run
-from delome.stream import TaskStream
+from delome.streams.task_stream import TaskStream
 
 BY_PATH = ("mkdir", "rmdir", "unlink", "chmod", "replace", "rename")
 BY_HANDLE = ("fsync", "ftruncate")

@@ -21,15 +21,15 @@ import safetensors.torch
 import torch
 
 import delome
-from delome.durable import read_document, write_document
 from delome.errors import DelomeError
 from delome.experiment import RunConfig, RunFolder, Stop, run
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.journal import KIND as PROGRESS_KIND
 from delome.experiment.journal import Stopped
 from delome.experiment.runner import RESULT_KIND
-from delome.saved import KIND as LEARNER_KIND
-from delome.store import MANIFEST, load_state, save_state
+from delome.persistence.durable import read_document, write_document
+from delome.persistence.saved import KIND as LEARNER_KIND
+from delome.persistence.store import MANIFEST, load_state, save_state
 
 Left = Callable[[Path], dict[str, Any]]
 Snapshot = Callable[..., dict[str, Any]]

@@ -17,12 +17,12 @@ import typer
 import delome
 from delome import Learner
 from delome.cli import app
-from delome.durable import append_line, read_document
 from delome.errors import StorageError
 from delome.experiment import RunConfig, RunFolder, RunResult
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.runner import RESULT_KIND
-from delome.state import State
+from delome.persistence.durable import append_line, read_document
+from delome.persistence.state import State
 
 Cli = Callable[..., Any]
 Left = Callable[[Path], dict[str, Any]]

@@ -12,8 +12,8 @@ from delome.experiment.journal import Stopped
 from delome.experiment.results import SeedResult
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.stream import TaskStream
-from delome.tracking import Tracker
+from delome.progress import Tracker
+from delome.streams.task_stream import TaskStream
 
 Left = Callable[[Path], dict[str, Any]]
 

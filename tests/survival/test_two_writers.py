@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import delome
-from delome.durable import sole_writer
 from delome.errors import StorageError
 from delome.experiment import RunConfig, RunFolder
+from delome.persistence.durable import sole_writer
 
 Ask = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from delome.graph import Graph
-from delome.sparse import narrow, torch_csr
+from delome.graph.sparse import narrow, torch_csr
 
 NEGATIVE_SLOPE = 0.2
 """Of the leaky ReLU in attention scores."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from delome.graph import Graph
+from delome.graph.sparse import Features
 from delome.randomness import uniform
-from delome.sparse import Features
 
 
 class Inputs(Protocol):

@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from delome.backbones.attention import NEGATIVE_SLOPE, InEdges, attend, edge_softmax
 from delome.backbones.backbone import Backbone, Block, Inputs, widened
-from delome.backbones.rows import Rows
 from delome.errors import ParameterError
 from delome.graph import Graph
-from delome.sparse import Features
+from delome.graph.rows import Rows
+from delome.graph.sparse import Features
 
 HEADS = 8
 DROPOUT = 0.6

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from delome.backbones.attention import InEdges, topology_norm
 from delome.backbones.backbone import Backbone, Block, Inputs
-from delome.backbones.rows import Rows, SparseMatrix
 from delome.graph import Graph
-from delome.sparse import Features, narrow, times
+from delome.graph.rows import Rows, SparseMatrix
+from delome.graph.sparse import Features, narrow, times
 
 
 @dataclass(frozen=True)

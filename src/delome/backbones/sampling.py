@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from delome.backbones.backbone import Backbone, Block, Inputs
 from delome.graph import Graph
-from delome.sparse import narrow
+from delome.graph.sparse import narrow
 
 Fanouts = tuple[int, int]
 

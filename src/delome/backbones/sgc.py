@@ -10,9 +10,9 @@ from torch import Tensor
 
 from delome.backbones.attention import InEdges, topology_norm
 from delome.backbones.backbone import Backbone, Block, Inputs
-from delome.backbones.rows import Rows
 from delome.graph import Graph
-from delome.sparse import Features, times
+from delome.graph.rows import Rows
+from delome.graph.sparse import Features, times
 
 
 class SGC(Backbone):

@@ -19,8 +19,8 @@ from delome.datasets import DATASETS, load_graph
 from delome.datasets.catalogue import Dataset, parse_name
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.state import Keeps
-from delome.stream import TaskStream
+from delome.persistence.state import Keeps
+from delome.streams.task_stream import TaskStream
 
 KEEPS_LEGEND = (
     "Methods keep this beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
@@ -142,7 +142,7 @@ def show(
 
     NAME is what 'delome run --dataset' takes. A published dataset that is not here yet is downloaded.
     """
-    from delome.datasets.statistics import GraphStatistics
+    from delome.graph.statistics import GraphStatistics
     from delome.report.datasets import describe_dataset
 
     with shown_progress(quiet, verbose) as progress:

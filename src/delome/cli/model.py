@@ -15,18 +15,18 @@ import typer
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
 from delome.cli.messages import shown_progress
-from delome.columns import Setting
 from delome.datasets import DATASETS, load_graph
-from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
 from delome.errors import ParameterError, StorageError
 from delome.experiment.folder import CONFIG
 from delome.graph import Graph
-from delome.live import labelled_nodes
 from delome.methods import METHODS, Learner, method
 from delome.metrics import Score
 from delome.parameters import parse_assignments
-from delome.saved import load, write
-from delome.store import MANIFEST
+from delome.persistence.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
+from delome.persistence.saved import load, write
+from delome.persistence.store import MANIFEST
+from delome.streams.columns import Setting
+from delome.streams.live import labelled_nodes
 
 Model = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Folder of a saved learner, e.g. seed-0/model of a run folder.")

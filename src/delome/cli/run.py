@@ -14,11 +14,11 @@ from rich.markup import escape
 from delome.backbones import BACKBONES
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
 from delome.cli.messages import shown_progress
-from delome.columns import Setting
 from delome.datasets import DATASETS
 from delome.errors import ParameterError
 from delome.experiment.journal import Stopped
 from delome.methods import METHODS
+from delome.streams.columns import Setting
 
 log = logging.getLogger(__name__)
 

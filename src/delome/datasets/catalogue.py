@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from delome.datasets import digits, files, synthetic, twins
-from delome.datasets.published import PUBLISHED, Published
-from delome.datasets.reading import Progress, silent
+from delome.datasets.fetching.reading import Progress, silent
+from delome.datasets.sources import digits, files, synthetic, twins
+from delome.datasets.sources.published import PUBLISHED, Published
 from delome.errors import DatasetError, shown, unknown
 from delome.graph import Graph
 from delome.parameters import Param, Parameter

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import delome
-from delome.columns import Label, Setting
 from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
-from delome.datasets.reading import Progress, silent
+from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, StreamError, shown, unknown
 from delome.methods import Learner, method
 from delome.parameters import check_option, parameters_of, parse_assignments, values_of
-from delome.stream import TaskStream
+from delome.streams.columns import Label, Setting
+from delome.streams.task_stream import TaskStream
 
 SPLITS = ("auto", "random", "masks", "given")
 """``auto``: the masks of the graph if it has any, else random; ``given``: that of a stream that is passed."""

@@ -21,7 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from delome.durable import (
+from delome.errors import RunFolderError, StorageError
+from delome.experiment.config import RunConfig, versions
+from delome.persistence.durable import (
     LOCK,
     append_line,
     is_there,
@@ -36,9 +38,7 @@ from delome.durable import (
     write_document,
     write_text,
 )
-from delome.errors import RunFolderError, StorageError
-from delome.experiment.config import RunConfig, versions
-from delome.stream import TaskStream
+from delome.streams.task_stream import TaskStream
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from delome.durable import is_there
 from delome.errors import StorageError
-from delome.state import State
-from delome.store import MANIFEST, load_state, save_state
-from delome.tracking import Reached
+from delome.persistence.durable import is_there
+from delome.persistence.state import State
+from delome.persistence.store import MANIFEST, load_state, save_state
+from delome.progress import Reached
 
 log = logging.getLogger(__name__)
 

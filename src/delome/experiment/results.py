@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from delome.experiment.config import RunConfig, versions
 from delome.metrics import AccuracyMatrix
-from delome.state import Storage
+from delome.persistence.state import Storage
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from delome.durable import is_there, read_document, remove_leftovers
 from delome.errors import RunFolderError, StorageError
 from delome.experiment.config import RunConfig
 from delome.experiment.folder import RunFolder
@@ -14,11 +13,12 @@ from delome.experiment.results import RunResult, SeedResult, TaskResult
 from delome.methods import Learner
 from delome.metrics import AccuracyMatrix
 from delome.parameters import values_of
-from delome.saved import KIND as LEARNER_KIND
-from delome.saved import restore, write
-from delome.store import MANIFEST, load_state, remove_state
-from delome.stream import TaskStream
-from delome.tracking import Tracker
+from delome.persistence.durable import is_there, read_document, remove_leftovers
+from delome.persistence.saved import KIND as LEARNER_KIND
+from delome.persistence.saved import restore, write
+from delome.persistence.store import MANIFEST, load_state, remove_state
+from delome.progress import Tracker
+from delome.streams.task_stream import TaskStream
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from delome.errors import GraphError
+from delome.graph.sparse import Features, times, to_dense
 from delome.graph.validation import (
     checked_adjacency,
     checked_features,
@@ -19,7 +20,6 @@ from delome.graph.validation import (
     checked_names,
     checked_weights,
 )
-from delome.sparse import Features, times, to_dense
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from delome.errors import GraphError, shown
-from delome.sparse import Features, checked_csr, int32_indices
+from delome.graph.sparse import Features, checked_csr, int32_indices
 
 
 def as_numpy(value: Any) -> np.ndarray:

@@ -1,6 +1,9 @@
 """Every method by name."""
 
 from delome.errors import ParameterError, shown, unknown
+from delome.learning.gradient import GradientLearner
+from delome.learning.learner import Learner
+from delome.learning.replay import Replay
 from delome.methods.analytic import Analytic
 from delome.methods.cat import CaT
 from delome.methods.delome import DeLoMe
@@ -8,13 +11,10 @@ from delome.methods.ergnn import ERGNN
 from delome.methods.ewc import EWC
 from delome.methods.finetune import FineTune
 from delome.methods.gem import GEM
-from delome.methods.gradient import GradientLearner
 from delome.methods.hpns import HPNs
 from delome.methods.joint import Joint
-from delome.methods.learner import Learner
 from delome.methods.lwf import LwF
 from delome.methods.mas import MAS
-from delome.methods.replay import Replay
 from delome.methods.row_replay import RowReplay
 from delome.methods.sem import SEMCurvature
 from delome.methods.ssm import SSMDegree, SSMUniform

@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from delome.backbones.rows import Rows
 from delome.calibration import fitted_temperature
 from delome.errors import DivergenceError, ParameterError, StateError
 from delome.graph import Graph
-from delome.isolation import isolated
+from delome.graph.rows import Rows
+from delome.graph.sparse import Features
+from delome.learning.isolation import isolated
+from delome.learning.learner import Learner, check_width
 from delome.lengths import lengths_of
-from delome.methods.learner import Learner, check_width
 from delome.parameters import Param
+from delome.persistence.state import Keeps, State, Storage, whole_numbers
+from delome.progress import Tracker
 from delome.randomness import generator
-from delome.sparse import Features
-from delome.state import Keeps, State, Storage, whole_numbers
-from delome.stream import Observation
-from delome.tracking import Tracker
+from delome.streams.task_stream import Observation
 
 CHUNK_ROWS = 4096
 HOPS = 2

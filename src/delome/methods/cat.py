@@ -8,16 +8,16 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from delome.columns import LabelColumns
+from delome.learning.replay import Replay
+from delome.learning.training import Examples
 from delome.losses import Plain
-from delome.memory import MemoryBank
-from delome.memory.distribution_matching import DistributionMatching
-from delome.methods.replay import Replay
+from delome.memories import MemoryBank
+from delome.memories.distribution_matching import DistributionMatching
 from delome.parameters import Param
-from delome.state import KEEPS_ROWS, Keeps
-from delome.stream import Observation
-from delome.tracking import Tracker
-from delome.training import Examples
+from delome.persistence.state import KEEPS_ROWS, Keeps
+from delome.progress import Tracker
+from delome.streams.columns import LabelColumns
+from delome.streams.task_stream import Observation
 
 
 @dataclass(kw_only=True)

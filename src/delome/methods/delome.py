@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from delome.errors import ParameterError
+from delome.learning.replay import Replay
 from delome.losses import Debiased
-from delome.memory import GradientMatching, KernelMatching, MemoryBuilder
-from delome.memory.gradient_matching import MatchLoss
-from delome.memory.initial import Initial
-from delome.memory.kernel_matching import KernelName
-from delome.methods.replay import Replay
+from delome.memories import GradientMatching, KernelMatching, MemoryBuilder
+from delome.memories.gradient_matching import MatchLoss
+from delome.memories.initial import Initial
+from delome.memories.kernel_matching import KernelName
 from delome.parameters import Param
-from delome.state import KEEPS_ROWS, Keeps
+from delome.persistence.state import KEEPS_ROWS, Keeps
 
 Matching = Literal["exact", "sampled"]
 

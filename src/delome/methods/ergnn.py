@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from delome.learning.replay import Replay
+from delome.learning.training import Examples
 from delome.losses import Balanced, weighted
-from delome.memory.experience import ExperienceMemory, Sampler
-from delome.methods.replay import Replay
+from delome.memories.experience import ExperienceMemory, Sampler
 from delome.parameters import Param
-from delome.state import KEEPS_ROWS, Keeps
-from delome.training import Examples
+from delome.persistence.state import KEEPS_ROWS, Keeps
 
 
 @dataclass(kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from delome.methods.penalty import PenaltyLearner
+from delome.learning.penalty import PenaltyLearner
+from delome.learning.training import Examples, Schedule
 from delome.parameters import Param
-from delome.state import Keeps
-from delome.stream import Observation
-from delome.training import Examples, Schedule
+from delome.persistence.state import Keeps
+from delome.streams.task_stream import Observation
 
 
 @dataclass(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from delome.methods.gradient import GradientLearner
+from delome.learning.gradient import GradientLearner
 
 
 @dataclass(kw_only=True)

@@ -11,16 +11,16 @@ import scipy.optimize
 import torch
 from torch import Tensor
 
-from delome.columns import LabelColumns
 from delome.errors import StateError
+from delome.learning.gradient import GradientLearner
+from delome.learning.training import Examples, check_finite
 from delome.losses import Balanced
-from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
+from delome.persistence.state import Keeps, State, Storage
+from delome.progress import Tracker
 from delome.randomness import generator
-from delome.state import Keeps, State, Storage
-from delome.stream import Observation
-from delome.tracking import Tracker
-from delome.training import Examples, check_finite
+from delome.streams.columns import LabelColumns
+from delome.streams.task_stream import Observation
 
 DAMPING = 1e-3
 """ε of the quadratic programme."""

@@ -14,19 +14,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from delome.backbones.rows import Rows
-from delome.columns import Setting
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
-from delome.isolation import isolated
-from delome.methods.learner import Learner, check_width
-from delome.methods.prototypes import PrototypeTable, Trained, normalise
+from delome.graph.rows import Rows
+from delome.learning.isolation import isolated
+from delome.learning.learner import Learner, check_width
+from delome.learning.training import Schedule, check_finite
+from delome.memories.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
+from delome.persistence.state import Keeps, State, Storage, whole_numbers
+from delome.progress import Tracker
 from delome.randomness import generator, uniform
-from delome.state import Keeps, State, Storage, whole_numbers
-from delome.stream import Observation
-from delome.tracking import Tracker
-from delome.training import Schedule, check_finite
+from delome.streams.columns import Setting
+from delome.streams.task_stream import Observation
 
 LEVELS = ("atomic", "node", "class")
 PROTOTYPES_READ = {"embeddings": 0, "nodes": 1, "classes": 2}

@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 
 from delome.backbones.sampling import join
+from delome.learning.gradient import GradientLearner
+from delome.learning.training import Examples
 from delome.losses import Balanced, Loss
-from delome.methods.gradient import GradientLearner
-from delome.state import Keeps
-from delome.stream import Observation
-from delome.tracking import Tracker
-from delome.training import Examples
+from delome.persistence.state import Keeps
+from delome.progress import Tracker
+from delome.streams.task_stream import Observation
 
 
 @dataclass(kw_only=True)

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from delome.backbones import BACKBONES, Backbone
-from delome.isolation import isolated
-from delome.methods.gradient import GradientLearner
+from delome.learning.gradient import GradientLearner
+from delome.learning.isolation import isolated
+from delome.learning.training import Examples
 from delome.parameters import Param
+from delome.persistence.state import Keeps, State, Storage
+from delome.progress import Tracker
 from delome.randomness import generator
-from delome.state import Keeps, State, Storage
-from delome.stream import Observation
-from delome.tracking import Tracker
-from delome.training import Examples
+from delome.streams.task_stream import Observation
 
 
 def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from delome.methods.penalty import PenaltyLearner
+from delome.learning.penalty import PenaltyLearner
+from delome.learning.training import Examples, Schedule
 from delome.parameters import Param
-from delome.state import Keeps, State
-from delome.stream import Observation
-from delome.training import Examples, Schedule
+from delome.persistence.state import Keeps, State
+from delome.streams.task_stream import Observation
 
 
 @dataclass(kw_only=True)

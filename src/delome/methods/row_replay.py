@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+from delome.learning.replay import Replay
 from delome.losses import Balanced, Debiased, Loss, Plain
-from delome.memory.rows import RowKind, RowMemory
-from delome.methods.replay import Replay
+from delome.memories.rows import RowKind, RowMemory
 from delome.parameters import Param
-from delome.state import KEEPS_ROWS, Keeps
+from delome.persistence.state import KEEPS_ROWS, Keeps
 
 
 @dataclass(kw_only=True)

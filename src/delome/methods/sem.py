@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from delome.memory.subgraph import Curvature, CurvatureKind, NeighbourRule
+from delome.memories.subgraph import Curvature, CurvatureKind, NeighbourRule
 from delome.methods.ssm import SubgraphReplay
 from delome.parameters import Param
 

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from delome.memory.subgraph import NeighbourRule, SubgraphMemory, degree, uniform
-from delome.methods.replay import Replay
+from delome.learning.replay import Replay
+from delome.memories.subgraph import NeighbourRule, SubgraphMemory, degree, uniform
 from delome.parameters import Param
-from delome.state import Keeps
+from delome.persistence.state import Keeps
 
 
 @dataclass(kw_only=True)

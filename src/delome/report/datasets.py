@@ -10,10 +10,10 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from delome.datasets.published import Published
-from delome.datasets.statistics import GraphStatistics
+from delome.datasets.sources.published import Published
+from delome.graph.statistics import GraphStatistics
 from delome.report.tables import counted
-from delome.stream import TaskStream
+from delome.streams.task_stream import TaskStream
 
 BAR_WIDTH = 40
 

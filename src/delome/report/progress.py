@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from delome.experiment.results import SeedResult
-from delome.tracking import Tracker
+from delome.progress import Tracker
 
 
 class RunProgress:

@@ -1,0 +1,1 @@
+"""Downloads, archives, and the form in which a published dataset is kept."""

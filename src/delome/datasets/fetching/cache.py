@@ -1,0 +1,75 @@
+"""The folder in which published datasets are kept: where it is, and what its files must be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from delome.errors import DatasetError
+from delome.persistence.durable import write_text
+
+CHECKSUMS = "checksums.json"
+
+
+def cache_root(data_root: str | Path | None = None) -> Path:
+    """``data_root`` if given, else the folder in ``DELOME_DATA``, else ``delome`` in the platform's cache folder."""
+    chosen = str(data_root) if data_root is not None else os.environ.get("DELOME_DATA", "")
+    try:
+        root = Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
+        with suppress(FileNotFoundError):
+            root.stat()
+    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, a home that nobody has
+        reason = getattr(error, "strerror", None) or error
+        raise DatasetError(f"cannot use '{chosen}' ({reason}): choose another folder with --data-root") from None
+    return root
+
+
+def _platform_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    # the XDG specification: a relative path is to be ignored
+    return Path(configured) if configured and Path(configured).is_absolute() else Path.home() / ".cache"
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file's content in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def recorded_checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of each source file that was once read successfully, by file name; empty if none was."""
+    file = folder / CHECKSUMS
+    try:
+        content = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return {str(name): str(checksum) for name, checksum in content.items()}
+    except (ValueError, AttributeError):
+        raise DatasetError(f"'{file}' is damaged: delete it to record the checksums anew") from None
+
+
+def record_checksums(folder: Path, checksums: dict[str, str]) -> None:
+    """Adds checksums to those that later readings must find again."""
+    text = json.dumps(recorded_checksums(folder) | checksums, indent=1, sort_keys=True)
+    write_text(folder / CHECKSUMS, text + "\n")
+
+
+def verified_checksums(folder: Path, files: Iterable[Path], known: dict[str, str]) -> dict[str, str]:
+    """Checksums of the files; refuses a file that differs from a ``known`` or an earlier recorded checksum."""
+    expected = recorded_checksums(folder) | known
+    found = {}
+    for file in files:
+        found[file.name] = sha256_of(file)
+        if found[file.name] != expected.get(file.name, found[file.name]):
+            raise DatasetError(
+                f"'{file}' has SHA-256 {found[file.name][:12]}… instead of {expected[file.name][:12]}…: "
+                f"delete it to fetch it again, or delete '{folder / CHECKSUMS}' too if the new file is wanted"
+            )
+    return found

@@ -1,0 +1,1 @@
+"""Where graphs come from, one file a source."""

@@ -1,0 +1,142 @@
+"""Node-property datasets of the Open Graph Benchmark (Hu et al., 2020), in their text and their binary layout.
+
+The archives also hold ``split/`` (the benchmark's own split, not used: streams split every class by their own
+protocol) and ``mapping/`` (what the ids stand for; the names of the classes are taken from it if it is there).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from delome.datasets.fetching.reading import Progress, Reading
+from delome.datasets.fetching.tables import read_table
+from delome.datasets.sources import files
+from delome.errors import DatasetError, GraphError
+from delome.graph import Graph
+
+TEXT_LAYOUT = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz", "num-node-list.csv.gz", "num-edge-list.csv.gz")
+BINARY_LAYOUT = ("data.npz", "node-label.npz")
+LAYOUTS = (TEXT_LAYOUT, BINARY_LAYOUT)
+
+
+def read(raw: Path, workspace: Path, progress: Progress, *, undirected: bool) -> Reading:
+    """Reads the folder ``raw/``; with ``undirected`` an edge is stored once and its reverse is added.
+
+    The published numbers of edges count the stored ones.
+    """
+    in_text = all((raw / name).is_file() for name in TEXT_LAYOUT)
+    edges, features, labels = (_read_text if in_text else _read_binary)(raw, workspace, progress)
+    progress("building the graph", 0, None)
+    try:
+        # features are checked block by block as they are read, and may be larger than memory: edges and labels are
+        # checked with an empty column in their place
+        checked = Graph(
+            edges,
+            np.zeros((len(features), 1), dtype=np.float32),
+            labels,
+            class_names=_class_names(raw.parent / "mapping"),
+            undirected=undirected,
+        )
+    except GraphError as error:
+        raise DatasetError(f"'{raw}' holds no usable graph: {error}") from None
+    return Reading(checked._like(features=features), edges.shape[1])
+
+
+def _read_text(raw: Path, workspace: Path, progress: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    nodes = _only_number(raw / "num-node-list.csv.gz")
+    edges = _read_edges(raw / "edge.csv.gz", nodes, _only_number(raw / "num-edge-list.csv.gz"), progress)
+    label_file = raw / "node-label.csv.gz"
+    labels = _whole(label_file, np.concatenate([np.empty((0, 1)), *read_table(label_file, "real", 1, progress)])[:, 0])
+    if len(labels) != nodes:
+        raise DatasetError(f"'{label_file}' has {len(labels):,} labels for {nodes:,} nodes")
+    return edges, _read_features(raw / "node-feat.csv.gz", nodes, workspace / "features.npy", progress), labels
+
+
+def _only_number(file: Path) -> int:
+    """The content of a file that lists one number for each graph, of which there is one."""
+    numbers = np.concatenate([np.empty((0, 1), dtype=np.int64), *read_table(file, "integer", 1)])
+    if numbers.shape != (1, 1) or numbers[0, 0] < 0:
+        raise DatasetError(f"'{file}' must hold one number, the size of the only graph")
+    return int(numbers[0, 0])
+
+
+def _read_edges(file: Path, nodes: int, expected: int, progress: Progress) -> np.ndarray:
+    index = np.int32 if nodes < 2**31 else np.int64
+    blocks, count = [np.empty((2, 0), dtype=index)], 0
+    for block in read_table(file, "integer", 2, progress):
+        count += len(block)
+        if block.min() < 0 or block.max() >= nodes:
+            raise DatasetError(f"'{file}' names a node that is not among the {nodes:,} nodes")
+        blocks.append(block.T.astype(index))
+        if count > expected:
+            break
+    if count != expected:
+        raise DatasetError(f"'{file}' has {'more' if count > expected else count} edges instead of {expected:,}")
+    return np.concatenate(blocks, axis=1)
+
+
+def _read_features(file: Path, nodes: int, target: Path, progress: Progress) -> np.ndarray:
+    """Writes the features to ``target`` while they are read, and maps them."""
+    count = 0
+    with target.open("wb") as sink:
+        for block in read_table(file, "real", None, progress):
+            with np.errstate(over="ignore"):
+                rows = block.astype(np.float32, order="C")
+            if not np.isfinite(rows).all():
+                raise DatasetError(f"'{file}' contains NaN or infinite values")
+            if not count:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (nodes, rows.shape[1])}
+                np.lib.format.write_array_header_1_0(sink, header)
+            count += len(rows)
+            if count > nodes:
+                break
+            sink.write(rows.astype("<f4", copy=False).data)
+    if count != nodes or not count:
+        raise DatasetError(f"'{file}' has {'more' if count > nodes else count} rows for {nodes:,} nodes")
+    mapped: np.ndarray = np.load(target, mmap_mode="c", allow_pickle=False)
+    return mapped
+
+
+def _read_binary(raw: Path, workspace: Path, progress: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data_file, label_file = (raw / name for name in BINARY_LAYOUT)
+    progress(f"reading {data_file.name}", 0, None)
+    names = ("edge_index", "node_feat", "num_nodes_list", "num_edges_list")
+    data = files.read_arrays(data_file, names)
+    files.require(data_file, data, *names)
+    labels = files.read_arrays(label_file, ("node_label",))
+    files.require(label_file, labels, "node_label")
+    edges, features = data["edge_index"], data["node_feat"]
+    if features.ndim != 2 or features.dtype.kind not in "fiub" or not np.isfinite(features).all():
+        raise DatasetError(f"'{data_file}' must have a table of finite numbers as node_feat")
+    if edges.ndim != 2 or (data["num_nodes_list"].tolist(), data["num_edges_list"].tolist()) != (
+        [len(features)],
+        [edges.shape[1]],
+    ):
+        raise DatasetError(f"'{data_file}' must hold one graph, with as many nodes and edges as its lists say")
+    return edges, features.astype(np.float32, copy=False), _whole(label_file, labels["node_label"].ravel())
+
+
+def _whole(file: Path, values: np.ndarray) -> np.ndarray:
+    """Labels as whole numbers; unlabelled nodes (NaN) cannot be part of a stream."""
+    if values.dtype.kind not in "fiu" or not np.isfinite(values).all() or (values != np.floor(values)).any():
+        raise DatasetError(f"'{file}' must hold one whole number for each node")
+    return values.astype(np.int64)
+
+
+def _class_names(mapping: Path) -> list[str] | None:
+    """Names from ``labelidx2….csv.gz``, whose lines after the header are label and name."""
+    for file in sorted(mapping.glob("labelidx2*.csv.gz")):
+        try:
+            with gzip.open(file, "rt", encoding="utf-8", newline="") as opened:
+                _, *rows = csv.reader(opened)
+            names = {int(row[0]): row[1] for row in rows if row}
+        except (OSError, EOFError, zlib.error, ValueError, IndexError, csv.Error) as error:
+            raise DatasetError(f"'{file}' is not a list of labels and names: {error}") from None
+        if sorted(names) == list(range(len(names))):
+            return [names[label] for label in range(len(names))]
+    return None

@@ -1,0 +1,388 @@
+"""The contract of every method: observe a task or live data, predict, and carry all it knows in one state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, shown
+from delome.graph import Graph
+from delome.learning.isolation import Guard, isolated
+from delome.metrics import Score
+from delome.parameters import Param, check_parameters
+from delome.persistence.state import Keeps, State, Storage, whole_numbers
+from delome.progress import Tracker
+from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
+from delome.streams.live import as_graph, is_live, labelled_nodes, numbers_of
+from delome.streams.task_stream import Observation, Task, learning
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
+"""Numbers of nodes, a mask with true or false for each node, or all nodes."""
+
+
+@dataclass(frozen=True)
+class LearnedGraph:
+    """A graph of live data that was learned: its task, and its fingerprints with and without labels and masks."""
+
+    task: int
+    fingerprint: str
+    content: str
+
+    @classmethod
+    def of(cls, graph: Graph, task: int) -> LearnedGraph:
+        return cls(task, graph.fingerprint(), graph.content_fingerprint())
+
+
+@dataclass(kw_only=True)
+class Learner(ABC):
+    """Base of all methods. Constructors store parameters; ``observe`` learns; ``state`` is what was learned.
+
+    Capabilities are class attributes: ``settings`` a method works in, whether it ``needs_past`` graphs, and what it
+    ``keeps`` between tasks.
+    """
+
+    setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
+    seed: Annotated[int, Param("seed of every random choice of the learner", least=0)] = 0
+    device: Annotated[str, Param("auto, cpu, cuda, …")] = "auto"
+    _guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+
+    settings: ClassVar[tuple[str, ...]] = ("cil", "til")
+    needs_past: ClassVar[bool] = False
+    family: ClassVar[str] = ""
+    keeps: ClassVar[Keeps] = Keeps()
+    citation: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        if self.setting not in self.settings:
+            raise ParameterError(f"{type(self).__name__} does not work in setting '{self.setting}'")
+        self.torch_device = resolve_device(self.device)
+        self.columns = LabelColumns(self.setting, [])
+        self.known = KnownClasses()
+        self.kept_graphs = Storage()
+        self.learned: list[LearnedGraph] = []
+
+    @property
+    def classes(self) -> list[Label]:
+        """The user's label of each class column."""
+        return list(self.known.labels)
+
+    @property
+    def class_names(self) -> dict[Label, str]:
+        """Names of those of the user's labels that have one."""
+        return dict(self.known.names)
+
+    def observe(self, data: Task | Graph | Data, tracker: Tracker | None = None) -> None:
+        """Learns one more task: the next of a `TaskStream`, or live data.
+
+        Of a graph, or of PyG data, the labelled nodes are learned (if there is a ``train_mask``, those inside it); the
+        others only take part in propagation. Their classes may be new, known, or both.
+
+        What was learned can be read by other threads before and after, but not meanwhile.
+        """
+        with self._guard.changing(), isolated():
+            self._observe(data, tracker or Tracker())
+
+    def _observe(self, data: Task | Graph | Data, tracker: Tracker) -> None:
+        observation, known, learned = self._observation(data)
+        before = self.state()
+        self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
+        self.known = known
+        try:
+            with learning(type(self).__name__):
+                self._learn(observation, tracker)
+                if self.needs_past:
+                    self.kept_graphs = _storage_of([*observation.past(), observation])
+            self.learned += learned
+            if bad := self.state().not_finite():
+                raise DivergenceError(
+                    f"task {observation.index} has led to numbers that are not finite in '{bad[0]}': "
+                    "try a smaller lr, or scale the features"
+                )
+        except BaseException:
+            self.__post_init__()  # what was half learned is forgotten
+            self.load_state(before)
+            raise
+        finally:
+            observation.close()
+
+    def _observation(self, data: Task | Graph | Data) -> tuple[Observation, KnownClasses, list[LearnedGraph]]:
+        """What is to be learned, and all classes and graphs that are known then."""
+        if not isinstance(data, Task):
+            return self._live_observation(data)
+        learned = len(self.columns.tasks)
+        if data.index != learned:
+            raise StateError(
+                f"task {data.index} cannot follow {learned} learned tasks: observe each task once, in order, "
+                "and after live data hand in graphs"
+            )
+        if data.labels_before != self.known.labels:
+            raise StateError(
+                f"task {data.index} cannot follow what was learned: its stream has had other classes before it than "
+                "the learner knows; hand in a graph with the labels of the task's training nodes"
+            )
+        observation = data.observation(with_past=self.needs_past)
+        return observation, self.known.extended(data.class_labels, _names_of(observation.graph)), []
+
+    def _live_observation(self, data: Graph | Data) -> tuple[Observation, KnownClasses, list[LearnedGraph]]:
+        graph, train = labelled_nodes(data)
+        if self.needs_past:
+            raise PastDataError(
+                f"{type(self).__name__} reads all earlier graphs again, which only a stream can give: "
+                "hand in tasks of a TaskStream, or choose another method for live data"
+            )
+        labels = graph.user_labels
+        assert labels is not None
+        known = self.known.extended(np.unique(labels[train]).tolist(), _names_of(graph))
+        columns = known.columns_of(labels[train])
+        observation = Observation(
+            index=len(self.columns.tasks),
+            classes=tuple(np.unique(columns).tolist()),
+            num_classes=len(known.labels),
+            train=train,
+            labels=columns,
+            _graph=graph.hidden(),
+        )
+        return observation, known, [LearnedGraph.of(graph, observation.index)]
+
+    def predict(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """The user's label of each node (or of ``nodes``: numbers, or a mask).
+
+        Task-incremental learners need the index of the ``task`` that the nodes belong to.
+        """
+        with self._reading():
+            return self._best_labels(self._scores_of(graph, nodes, task))
+
+    def scores(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """Scores by which nodes are classified: a row for each, a column for each of ``classes``.
+
+        Columns that a node cannot be of are -inf: in the task-incremental setting those of other tasks.
+        """
+        with self._reading():
+            scores: np.ndarray = self._scores_of(graph, nodes, task).cpu().numpy()
+            return scores
+
+    def predict_proba(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """Probability of each of ``classes`` for each node; rows add up to 1."""
+        with self._reading():
+            scores = self._scores_of(graph, nodes, task)
+            probabilities: np.ndarray = self._probabilities(scores.double(), self._within(task)).cpu().numpy()
+            return probabilities
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """While this block runs, what was learned stays as it is."""
+        with self._guard.reading(), isolated():
+            yield
+
+    def _scores_of(self, data: Graph | Data, nodes: Nodes, task: int | None) -> Tensor:
+        """Scores of nodes that may be asked for; -inf in columns that they may not use."""
+        self._check_known(task)
+        graph = as_graph(data)
+        numbers = numbers_of(nodes, graph.num_nodes)
+        if len(numbers) == 0:
+            return torch.empty(0, self.columns.seen)
+        return self._judged(self._inputs(graph, numbers), self._within(task))
+
+    def _within(self, task: int | None) -> int:
+        """Task that decides on columns: any in the class-incremental setting."""
+        return task if self.setting == "til" and task is not None else 0
+
+    def _check_known(self, task: int | None) -> None:
+        """Refuses to predict before anything was learned, and in TIL for a task that was not."""
+        if not self.columns.tasks:
+            raise StateError("nothing was learned yet: call observe first")
+        if self.setting == "til" and task not in range(len(self.columns.tasks)):
+            known = f"0 to {len(self.columns.tasks) - 1}"
+            raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
+
+    def _judged(self, inputs: Any, task: int) -> Tensor:
+        """Scores in the columns that nodes of a task may use, all of them finite; -inf in the others."""
+        scores = self._scores(inputs, task)
+        if bad := int((~scores[:, list(self.columns.allowed(task))].isfinite().all(dim=1)).sum()):
+            raise StateError(
+                f"{bad} of {len(scores)} nodes have scores that are not finite: "
+                "scale their features like those that were learned, or learn again with a smaller lr"
+            )
+        return self.columns.restrict(scores, torch.full((len(scores),), task, device=scores.device))
+
+    def _best_labels(self, scores: Tensor) -> np.ndarray:
+        return self.known.labels_of(scores.argmax(dim=1).cpu().numpy())
+
+    @overload
+    def score(self, data: Iterable[Task], split: str = "test") -> list[Score]: ...
+
+    @overload
+    def score(self, data: Graph | Data, split: str = "test", *, task: int | None = None) -> Score: ...
+
+    def score(
+        self, data: Graph | Data | Iterable[Task], split: str = "test", *, task: int | None = None
+    ) -> Score | list[Score]:
+        """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each of some tasks, or on live data.
+
+        Of a graph, or of PyG data, nodes count whose label was learned (in the task-incremental setting in ``task``);
+        of PyG data with a mask of the split, e.g. ``test_mask``, those inside it.
+        """
+        if split not in ("train", "val", "test"):
+            raise ParameterError(f"split must be train, val or test, not '{split}'")
+        with self._reading():
+            if is_live(data):
+                return self._score_live(cast("Graph | Data", data), split, task)
+            return [self._score(each, split) for each in _checked_tasks(data)]
+
+    def _score_live(self, data: Graph | Data, split: str, task: int | None) -> Score:
+        self._check_known(task)
+        known = [self.known.labels[column] for column in self.columns.allowed(self._within(task))]
+        graph, nodes = labelled_nodes(data, known, split)
+        assert graph.user_labels is not None
+        return Score.of(self._best_labels(self._scores_of(graph, nodes, task)), graph.user_labels[nodes])
+
+    def _score(self, task: Task, split: str) -> Score:
+        self._check_known(task.index)
+        # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
+        inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
+        return Score.of(self._best_labels(self._judged(inputs, task.index)), labels)
+
+    @overload
+    def evaluate(self, data: Iterable[Task]) -> list[float]: ...
+
+    @overload
+    def evaluate(self, data: Graph | Data, *, task: int | None = None) -> float: ...
+
+    def evaluate(self, data: Graph | Data | Iterable[Task], *, task: int | None = None) -> float | list[float]:
+        """Class-balanced test accuracy in percent on each of some tasks, or on live data: see ``score``."""
+        if is_live(data):
+            return self.score(cast("Graph | Data", data), task=task).balanced
+        return [score.balanced for score in self.score(cast("Iterable[Task]", data))]
+
+    @abstractmethod
+    def _learn(self, observation: Observation, tracker: Tracker) -> None:
+        """Learns from an observation; ``columns`` already hold its classes."""
+
+    @property
+    @abstractmethod
+    def _form_of_inputs(self) -> Hashable:
+        """Names the form of ``_inputs``: learners of one form read the same."""
+
+    @abstractmethod
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
+        """All that scores of these nodes depend on, beside what was learned."""
+
+    @abstractmethod
+    def _scores(self, inputs: Any, task: int) -> Tensor:
+        """A score for every node and class column; ``task`` is the nodes' task if it is known (TIL)."""
+
+    def _probabilities(self, scores: Tensor, task: int) -> Tensor:
+        """Probabilities of nodes with these scores, -inf in columns they may not use."""
+        return scores.softmax(dim=1)
+
+    def state(self) -> State:
+        """What was learned, as tensors and plain values."""
+        tasks = [list(classes) for classes in self.columns.tasks]
+        names = [self.known.names.get(label) for label in self.known.labels]
+        return State(
+            values={
+                "task_classes": tasks,
+                "classes": self.classes,
+                "class_names": names,
+                "kept_graphs": asdict(self.kept_graphs),
+                "learned": [asdict(graph) for graph in self.learned],
+            }
+        )
+
+    @isolated()
+    def load_state(self, state: State) -> None:
+        """Continues from a state of a learner with the same parameters."""
+        tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
+        labels, names = _labels(state.value("classes")), state.value("class_names")
+        columns = {column for task in tasks for column in task}
+        if columns != set(range(len(labels))) or len(set(labels)) != len(labels) or len(names) != len(labels):
+            raise StateError(f"the state has {len(columns)} class columns, but labels of {len(labels)}")
+        self.columns = LabelColumns(self.setting, tasks)
+        named = {label: str(name) for label, name in zip(labels, names, strict=True) if name is not None}
+        self.known = KnownClasses(tuple(labels), named)
+        kept = dict(state.value("kept_graphs"))
+        whole_numbers(list(kept.values()), "kept_graphs")
+        self.kept_graphs = Storage(**kept)
+        self.learned = [LearnedGraph(**graph) for graph in state.value("learned")]
+        whole_numbers([graph.task for graph in self.learned], "learned")
+        if not all(isinstance(text, str) for graph in self.learned for text in (graph.fingerprint, graph.content)):
+            raise StateError("the state does not fit the learner: 'learned' must hold fingerprints")
+
+    def save(self, folder: str | Path) -> None:
+        """Saves everything learned; `delome.load` gives the same learner again."""
+        from delome.persistence import saved
+
+        with self._guard.reading():
+            saved.save(self, folder)
+
+    def storage(self) -> Storage:
+        """What is kept for old tasks: for a learner that reads past graphs, those graphs."""
+        return self.kept_graphs
+
+    def report(self) -> dict[str, list[float]]:
+        """Measurements of a learner's own about the last task, e.g. how well the memory of each class matches."""
+        return {}
+
+
+def resolve_device(name: str) -> torch.device:
+    """``auto`` is a CUDA device if there is one; other accelerators lack sparse products or double precision."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()  # some devices have memory, and others only the shape of it
+    except (RuntimeError, AssertionError, ValueError):
+        raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
+    return device
+
+
+def _checked_tasks(data: Any) -> Iterator[Task]:
+    """Tasks of an iterable, one after the other."""
+    for task in data if isinstance(data, Iterable) else [None]:
+        if not isinstance(task, Task):
+            raise ParameterError(
+                "accuracy is measured on a list of tasks of a TaskStream, a delome.Graph or a PyG Data, "
+                f"not on {shown(data)}"
+            )
+        yield task
+
+
+def check_width(graph: Graph, width: int) -> None:
+    """Refuses a graph whose features are not those the learner was trained on."""
+    if graph.num_features != width:
+        raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
+
+
+def _names_of(graph: Graph) -> Sequence[str] | None:
+    """Names of the labels 0, 1, …; text labels are their own names."""
+    return None if graph.labels_are_text else graph.class_names
+
+
+def _labels(values: Any) -> list[Label]:
+    """Labels of a state: whole numbers, or text."""
+    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+        return list(values)
+    return list(whole_numbers(values, "classes"))
+
+
+def _storage_of(observations: list[Observation]) -> Storage:
+    """Nodes, feature values and bytes of the graphs of observations, a shared graph counted once."""
+    graphs = {id(observation.graph.features): observation.graph for observation in observations}.values()
+    return Storage(
+        sum(graph.num_nodes for graph in graphs),
+        sum(graph.features.size for graph in graphs),
+        sum(graph.nbytes for graph in graphs),
+    )

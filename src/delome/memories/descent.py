@@ -1,0 +1,59 @@
+"""Rows learned by Adam with fresh random networks at every step: the loop that sampled matchings share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from delome.errors import DivergenceError
+from delome.persistence.state import State
+from delome.progress import Tracker
+
+
+def descend(
+    rows: Tensor,
+    distance: Callable[[], Tensor],
+    lr: float,
+    count: int,
+    rng: np.random.Generator,
+    tracker: Tracker,
+) -> None:
+    """Minimises ``distance`` in ``rows`` by ``count`` steps of Adam; they can be interrupted after any of them.
+
+    Draws from ``rng`` go on where an interrupted life had stopped.
+    """
+    optimizer = torch.optim.Adam([rows], lr=lr, fused=True)
+    moments = {"step": (), "exp_avg": tuple(rows.shape), "exp_avg_sq": tuple(rows.shape)}
+
+    def save() -> State:
+        tensors = {name: optimizer.state[rows][name].clone() for name in moments}
+        drawn = rng.bit_generator.state
+        state = {
+            "state": drawn["state"]["state"].tolist(),
+            "has_uint32": drawn["has_uint32"],
+            "uinteger": drawn["uinteger"],
+        }
+        return State({"rows": rows.detach().clone(), **tensors}, state)
+
+    @torch.no_grad()
+    def load(state: State) -> None:
+        rows.copy_(state.tensor("rows", tuple(rows.shape)))
+        for name, shape in moments.items():
+            optimizer.state[rows][name] = state.tensor(name, shape).to(rows.device, copy=True)
+        drawn = dict(rng.bit_generator.state)
+        drawn["state"] = {"state": np.array(state.value("state"), dtype=np.uint64)}
+        rng.bit_generator.state = drawn | {name: state.value(name) for name in ("has_uint32", "uinteger")}
+
+    for step in tracker.steps("memory", count, save, load):
+        optimizer.zero_grad()
+        reached = distance()
+        if not reached.isfinite():
+            raise DivergenceError(
+                f"the memory's distance to its task is not finite in step {step}: "
+                "try a smaller memory_lr, or scale the features"
+            )
+        reached.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
+        optimizer.step()

@@ -1,0 +1,116 @@
+"""A state on disk: tensors as safetensors, the rest in a JSON manifest. Nothing is pickled.
+
+The manifest is the last file written and names the others by checksum, so a folder holds either the old state or the
+new one, whenever the writer is killed. Files that did not change are kept, as are the memories of old tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from delome.errors import StorageError
+from delome.persistence.durable import make_folder, read_document, remove_leftovers, told, write_bytes, write_document
+from delome.persistence.state import State
+
+MANIFEST = "manifest.json"
+_MEMORY_OF_A_TASK = re.compile(r"memory\.(\d+)\.")
+_FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
+
+
+def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> None:
+    """Writes a state, and in ``about`` what a reader needs to know about it, in place of the one that is there."""
+    if bad := state.not_finite():
+        raise StorageError(
+            f"cannot write '{folder}': '{bad[0]}' holds numbers that are not finite; "
+            "try a smaller lr, or scale the features"
+        )
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in state.tensors.items():
+        memory = _MEMORY_OF_A_TASK.match(name)
+        part = f"memory-{memory[1]}" if memory else "state"
+        # copies, because safetensors refuses tensors that share their storage
+        copy = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        parts.setdefault(part, {})[name] = copy
+    with told(folder):
+        make_folder(folder)
+        remove_leftovers(folder)
+        checksums = {}
+        for part, tensors in parts.items():
+            content = safetensors.torch.save(tensors)
+            checksum = hashlib.sha256(content).hexdigest()
+            file = folder / f"{part}-{checksum[:16]}.safetensors"
+            checksums[file.name] = checksum
+            if not _holds(file, content):
+                write_bytes(file, content)
+        write_document(folder / MANIFEST, kind, {**about, "values": state.values, "files": checksums})
+        for file in _own_files(folder):
+            if file.name not in checksums:
+                file.unlink()
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """Tensor files that states have left in a folder; others are none of our business."""
+    return [file for file in folder.glob("*.safetensors") if _FILE_NAME.fullmatch(file.name)]
+
+
+def _holds(file: Path, content: bytes) -> bool:
+    """Whether a file is there and undamaged."""
+    try:
+        return file.read_bytes() == content
+    except OSError:
+        return False
+
+
+def load_state(folder: Path, kind: str) -> tuple[dict[str, Any], State]:
+    """What was written: ``about`` and the state; refuses a folder in which anything is missing or damaged."""
+    manifest = read_document(folder / MANIFEST, kind)
+    while True:
+        try:
+            return _read(folder, manifest)
+        except StorageError:
+            # somebody may have replaced the state between our reading of its manifest and of its tensors
+            before, manifest = manifest, read_document(folder / MANIFEST, kind)
+            if manifest == before:
+                raise
+
+
+def _read(folder: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State]:
+    about = dict(manifest)
+    values, checksums = about.pop("values", None), about.pop("files", None)
+    if not isinstance(values, dict) or not isinstance(checksums, dict):
+        raise StorageError(f"'{folder / MANIFEST}' is damaged: it does not say what the state consists of")
+    state = State(values=values)
+    for name, checksum in checksums.items():
+        if not _FILE_NAME.fullmatch(name):
+            raise StorageError(f"'{folder / MANIFEST}' is damaged: '{name}' is no file of a state")
+        try:
+            content = (folder / name).read_bytes()
+        except OSError as error:
+            raise StorageError(f"cannot read '{folder / name}': {error.strerror or error}") from None
+        if hashlib.sha256(content).hexdigest() != checksum:
+            raise StorageError(f"'{folder / name}' is damaged: it does not have the checksum it was written with")
+        try:
+            # a copy, because products may depend in the last bit on how their operands are aligned
+            state.tensors |= {key: tensor.clone() for key, tensor in safetensors.torch.load(content).items()}
+        except (safetensors.SafetensorError, ValueError, KeyError):
+            raise StorageError(f"'{folder / name}' is damaged: it is no safetensors file") from None
+    return about, state
+
+
+def remove_state(folder: Path) -> None:
+    """Removes a state; what else the folder holds stays."""
+    with told(folder):
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for file in _own_files(folder):
+            file.unlink()
+        remove_leftovers(folder)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

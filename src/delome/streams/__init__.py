@@ -1,0 +1,1 @@
+"""How a graph arrives: task after task, or as live data."""

@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+from delome.graph.sparse import to_dense
+from delome.memories.initial import initial_weights
+
+
+def weights(kind: str, rows: int, budget: int, seed: int = 0) -> np.ndarray:
+    return to_dense(initial_weights(kind, rows, budget, np.random.default_rng(seed)))
+
+
+def test_noise_has_the_mean_and_covariance_of_the_rows():
+    real = np.random.default_rng(1).standard_normal((12, 3)) * [1, 2, 5] + [3, 0, -1]
+    noise = np.concatenate([weights("noise", 12, 12, seed) @ real for seed in range(4000)])
+    np.testing.assert_allclose(noise.mean(axis=0), real.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(np.cov(noise.T, bias=True), np.cov(real.T, bias=True), rtol=0.05, atol=0.2)
+
+
+@pytest.mark.parametrize("kind", ["raw", "propagated"])
+def test_nodes_are_distinct_single_rows(kind):
+    chosen = weights(kind, 9, 4)
+    assert chosen.shape == (4, 9)
+    assert (np.sort(chosen, axis=1)[:, -1] == 1).all()
+    assert (chosen.sum(axis=1) == 1).all()
+    assert (chosen.sum(axis=0) <= 1).all()
+
+
+def test_mixtures_average_distinct_rows_and_are_nobodys_row():
+    mixed = weights("mixture", 30, 20)
+    assert ((mixed > 0).sum(axis=1) == 5).all()
+    np.testing.assert_allclose(mixed.sum(axis=1), 1, atol=1e-6)
+    assert mixed.max() < 1
+    assert ((mixed > 0).sum(axis=0) >= 1).all()
+
+
+@pytest.mark.parametrize("kind", ["raw", "propagated", "noise", "mixture"])
+@pytest.mark.parametrize(("rows", "budget", "expected"), [(1, 5, 1), (3, 5, 3), (50, 5, 5)])
+def test_there_are_never_more_rows_than_the_class_has(kind, rows, budget, expected):
+    assert weights(kind, rows, budget).shape == (expected, rows)

@@ -1,0 +1,200 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from delome.graph.sparse import to_dense
+from delome.memories import KernelMatching
+from delome.memories.initial import initial_weights
+from delome.memories.kernel import Kernel
+from delome.memories.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss
+from delome.progress import Tracker
+from delome.streams.columns import LabelColumns
+
+CPU = torch.device("cpu")
+KERNEL = Kernel.ntk(features=40, hidden=256)
+
+
+def real_rows(rows: int, columns: int = 40, seed: int = 0) -> np.ndarray:
+    """Rows around three centres."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((3, columns))
+    return (centres[rng.integers(3, size=rows)] + 0.5 * rng.standard_normal((rows, columns))).astype(np.float32)
+
+
+def weights(rows: int, budget: int, kind: str = "mixture") -> sp.csr_array:
+    return initial_weights(kind, rows, budget, np.random.default_rng(1))
+
+
+def loss_of(real, memory) -> float:
+    return relative_loss(KERNEL, real, memory, np.random.default_rng(0))
+
+
+def matched(real, budget, regime, kind="mixture"):
+    start = weights(real.shape[0], budget, kind)
+    return match(real, start, KERNEL, np.random.default_rng(2), CPU, regime)
+
+
+@pytest.mark.parametrize("regime", ["gram", "direct", "batch"])
+def test_every_regime_lowers_the_loss_to_the_same_value(regime):
+    real = real_rows(2000, columns=40)
+    start = loss_of(real, to_dense(weights(2000, 8) @ real))
+    reached = loss_of(real, matched(real, 8, regime).rows)
+    best = loss_of(real, matched(real, 8, "direct").rows)
+    assert reached < 0.2 * start
+    assert reached == pytest.approx(best, rel=0.25)
+
+
+def test_gram_coordinates_and_direct_matching_agree_on_wide_rows():
+    real = real_rows(30, columns=200)
+    gram, direct = matched(real, 6, "gram"), matched(real, 6, "direct")
+    assert loss_of(real, gram.rows) == pytest.approx(loss_of(real, direct.rows), rel=0.05)
+
+
+def test_sparse_and_dense_rows_are_matched_alike():
+    rng = np.random.default_rng(0)
+    sparse = sp.csr_array(sp.random(50, 400, 0.02, format="csr", dtype=np.float32, rng=rng))
+    for regime in ("gram", "direct"):
+        a, b = matched(sparse, 5, regime), matched(sparse.toarray(), 5, regime)
+        assert loss_of(sparse, a.rows) == pytest.approx(loss_of(sparse.toarray(), b.rows), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "regime"),
+    [(30, 200, "gram"), (300, 40, "direct"), (10_001, 3, "batch"), (2500, 2600, "direct")],
+)
+def test_the_regime_is_chosen_by_size(rows, columns, regime):
+    assert match(real_rows(rows, columns), weights(rows, 2), KERNEL, np.random.default_rng(0), CPU).regime == regime
+
+
+def test_gram_coordinates_have_the_inner_products_of_the_rows():
+    real = real_rows(20, columns=100)
+    coordinates, back = gram_coordinates(real)
+    np.testing.assert_allclose(coordinates @ coordinates.T, real @ real.T, atol=1e-3)
+    np.testing.assert_allclose(back(coordinates.numpy()), np.eye(20), atol=1e-3)
+
+
+@pytest.mark.parametrize("regime", ["gram", "direct"])
+def test_the_loss_does_not_depend_on_the_units_of_the_features(regime):
+    real = real_rows(50, columns=100)
+    small, large = matched(real, 5, regime).rows, matched(1000 * real, 5, regime).rows
+    np.testing.assert_allclose(large / 1000, small, atol=0.05 * np.abs(small).max())
+
+
+def test_as_many_rows_as_the_class_has_reproduce_it_almost_exactly():
+    real = real_rows(12, columns=100)
+    assert loss_of(real, matched(real, 12, "gram", "propagated").rows) < 1e-4
+
+
+def test_all_starts_reach_nearly_the_same_loss():
+    real = real_rows(400)
+    losses = [loss_of(real, matched(real, 10, "direct", kind).rows) for kind in ("mixture", "noise", "propagated")]
+    assert max(losses) < 1.2 * min(losses)
+
+
+def test_relative_loss_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
+    real = real_rows(3000)
+    memory = to_dense(weights(3000, 8) @ real)
+    exact = loss_of(real, memory)
+    monkeypatch.setattr("delome.memories.kernel_matching.MEASURED_ROWS", 1500)
+    assert loss_of(real, memory) == pytest.approx(exact, rel=0.15)
+
+
+def test_relative_loss_is_the_mmd_over_the_mean_kernel():
+    real, memory = real_rows(30), real_rows(4, seed=3)
+
+    def mean(a, b):
+        a, b = torch.from_numpy(a).double(), torch.from_numpy(b).double()
+        return KERNEL.values(a @ b.T, a.norm(dim=1), b.norm(dim=1)).mean().item()
+
+    expected = (mean(real, real) - 2 * mean(real, memory) + mean(memory, memory)) / mean(real, real)
+    assert loss_of(real, memory) == pytest.approx(expected, rel=1e-4)
+
+
+def test_mean_kernel_does_not_depend_on_the_block():
+    rows = RealRows(torch.from_numpy(real_rows(50)))
+    torch.testing.assert_close(rows.mean_kernel(KERNEL, block=7), rows.mean_kernel(KERNEL, block=100))
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 0.0]], [[0.95, 0.05], [0.95, 0.05]], [[0.0, 3.0], [0.0, 3.0], [0.0, 3.0]]])
+def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        assert len(calls) < 1000, "matching goes on for ever"
+        return mmd(*arguments)
+
+    monkeypatch.setattr("delome.memories.kernel_matching.mmd", counted)
+    real = np.array(rows, dtype=np.float32)
+    kernel = Kernel.ntk(features=2, hidden=256)
+    matched = match(real, weights(len(real), len(real)), kernel, np.random.default_rng(0), CPU)
+    np.testing.assert_allclose(matched.rows, real, atol=1e-3)
+
+
+def test_rows_of_zeros_are_remembered_as_zeros():
+    assert (matched(np.zeros((6, 10), np.float32), 2, None).rows == 0).all()
+
+
+def build(task, **options):
+    builder = KernelMatching(**{"budget": 6} | options)
+    return builder.build(task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker())
+
+
+@pytest.mark.parametrize("kernel", ["ntk", "arc-cosine"])
+def test_memory_has_budget_rows_per_class(toy_stream, kernel):
+    memory = build(toy_stream[0], kernel=kernel)
+    assert np.bincount(memory.labels).tolist() == [6, 6]
+    assert np.isfinite(memory.graph.features).all()
+
+
+@pytest.mark.parametrize("initial", ["mixture", "noise"])
+def test_no_memory_row_is_a_real_row(toy_stream, initial):
+    task = toy_stream[0]
+    memory = build(task, initial=initial)
+    for features in (task.graph.features, task.graph.propagate(2)):
+        assert np.linalg.norm(features[None] - memory.graph.features[:, None], axis=2).min() > 1e-2
+
+
+def test_memory_of_sparse_features_has_only_words_of_its_class(sparse_stream):
+    task = sparse_stream[0]
+    memory = build(task)
+    features = to_dense(memory.graph.features)
+    for column in task.classes:
+        used = to_dense(task.graph.propagate(2))[task.train[task.graph.labels[task.train] == column]].any(axis=0)
+        assert (features[memory.labels == column][:, ~used] == 0).all()
+
+
+def test_exact_matching_reaches_a_lower_expected_loss_than_sampled_networks(toy_stream):
+    from delome.memories import GradientMatching
+
+    task = toy_stream[0]
+    sampled = GradientMatching(budget=6, networks=800).build(
+        task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker()
+    )
+    assert np.mean(build(task).report["relative_loss"]) < 0.5 * np.mean(sampled.report["relative_loss"])
+
+
+@pytest.mark.slow
+def test_matching_sixty_thousand_rows_peaks_below_one_gigabyte():
+    script = """
+import re
+import numpy as np
+import torch
+from delome.memories.initial import initial_weights
+from delome.memories.kernel import Kernel
+from delome.memories.kernel_matching import match, relative_loss
+rng = np.random.default_rng(0)
+real = rng.standard_normal((60_000, 100), dtype=np.float32) + 1
+kernel = Kernel.ntk(100, 256)
+matched = match(real, initial_weights("mixture", 60_000, 400, rng), kernel, rng, torch.device("cpu"))
+assert matched.regime == "batch" and matched.rows.shape == (400, 100)
+assert relative_loss(kernel, real, matched.rows, rng) < 0.02
+# not ru_maxrss: a new process starts with the peak of the one that started it
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 1e9

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from delome.errors import StorageError
+from delome.persistence.durable import (
+    append_line,
+    read_document,
+    remove_leftovers,
+    replacing,
+    sole_writer,
+    told,
+    write_document,
+    write_text,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_when_the_block_ends_well_and_not_otherwise(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "a.txt"
+    write_text(target, "old")
+    with pytest.raises(KeyError), replacing(target) as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert target.read_text() == "old"
+    with replacing(target) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert names(target.parent) == ["a.txt"]
+    assert target.stat().st_mode & 0o777 == 0o644
+
+
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".writing-abc.json").write_text("half")
+    (tmp_path / "mine.txt").write_text("whole")
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["mine.txt"]
+
+
+def test_a_failed_write_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as error, told(tmp_path / "a"):
+        raise OSError(28, "No space left on device")
+    assert str(error.value) == f"cannot write '{tmp_path / 'a'}': No space left on device"
+
+
+def test_a_document_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    content = {"x": [0.1, 1e-300, None, True, "ä"], "nested": {"y": 2**70}}
+    write_document(tmp_path / "a.json", "example", content)
+    assert read_document(tmp_path / "a.json", "example") == content
+    raw = json.loads((tmp_path / "a.json").read_text())
+    assert raw["kind"] == "example" and raw["format"] == 1 and len(raw["sha256"]) == 64
+
+
+def changed(file: Path, **changes: object) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"x": 2}, "is damaged: its content does not have the checksum it was written with"),
+        ({"sha256": "0" * 64}, "is damaged"),
+        ({"sha256": None}, "is damaged"),
+        ({"kind": "other"}, "is not a example of delome: it is damaged or of another kind"),
+        ({"format": 2}, "has format '2', and this version of delome reads 1: use the version that wrote it"),
+        ({"format": None}, "has format 'None'"),
+    ],
+)
+def test_a_document_that_is_not_what_was_written_is_refused(
+    changes: dict[str, object], sentence: str, tmp_path: Path
+) -> None:
+    write_document(tmp_path / "a.json", "example", {"x": 1})
+    changed(tmp_path / "a.json", **changes)
+    with pytest.raises(StorageError) as error:
+        read_document(tmp_path / "a.json", "example")
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"kind": "example"}'])
+def test_what_is_no_document_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(StorageError):
+        read_document(tmp_path / "a.json", "example")
+
+
+def test_a_missing_document_and_a_folder_in_its_place_are_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"there is no .*so .* holds no example of delome"):
+        read_document(tmp_path / "a.json", "example")
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(StorageError, match=r"cannot read .*: Is a directory"):
+        read_document(tmp_path / "a.json", "example")
+
+
+def test_lines_are_appended_and_a_torn_one_is_cut_away(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    append_line(file, {"n": 1})
+    append_line(file, {"n": 2})
+    file.write_bytes(file.read_bytes() + b"x" * 10_000)
+    append_line(file, {"n": 3})
+    assert [json.loads(line)["n"] for line in file.read_text().splitlines()] == [1, 2, 3]
+    file.write_bytes(b"torn from the start")
+    append_line(file, {"n": 4})
+    assert json.loads(file.read_text())["n"] == 4
+
+
+def test_a_claim_that_does_not_wait_is_refused(tmp_path: Path) -> None:
+    with (
+        sole_writer(tmp_path),
+        pytest.raises(StorageError, match="another process is writing in"),
+        sole_writer(tmp_path),
+    ):
+        pytest.fail("two writers")
+    assert names(tmp_path) == []
+
+
+def test_there_is_one_writer_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
+    inside, most, waited = 0, 0, threading.Event()
+
+    def write() -> None:
+        nonlocal inside, most
+        with sole_writer(tmp_path, waited.set):
+            inside += 1
+            most = max(most, inside)
+            inside -= 1
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    with sole_writer(tmp_path):
+        inside = 1
+        for thread in threads:
+            thread.start()
+        assert waited.wait(timeout=10)
+        assert most == 0
+        inside = 0
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_claim_ends_with_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), sole_writer(tmp_path):
+        raise KeyError
+    with sole_writer(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
