@@ -16,6 +16,7 @@ from delome.backbones import BACKBONES, Backbone, Inputs
 from delome.backbones.sampling import Fanouts, SampledNodes
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
+from delome.learning.isolation import isolated
 from delome.learning.learner import Learner, check_width
 from delome.learning.training import Examples, Schedule, train
 from delome.losses import Balanced, Loss
@@ -191,6 +192,7 @@ class GradientLearner(Learner):
                 for moment, shape in shapes.items()
             }
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "model.first" not in state.tensors:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from delome.errors import ParameterError, PastDataError, StateError
-from delome.graph import Graph, as_numpy
+from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, shown
+from delome.graph import Graph
+from delome.learning.isolation import Guard, isolated
 from delome.metrics import Score
 from delome.parameters import Param, check_parameters
 from delome.persistence.state import Keeps, State, Storage, whole_numbers
 from delome.progress import Tracker
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
-from delome.streams.live import as_graph, labelled_nodes
+from delome.streams.live import as_graph, is_live, labelled_nodes, numbers_of
 from delome.streams.task_stream import Observation, Task, learning
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
+"""Numbers of nodes, a mask with true or false for each node, or all nodes."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Learner(ABC):
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
     seed: Annotated[int, Param("seed of every random choice of the learner", least=0)] = 0
     device: Annotated[str, Param("auto, cpu, cuda, …")] = "auto"
+    _guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
 
     settings: ClassVar[tuple[str, ...]] = ("cil", "til")
     needs_past: ClassVar[bool] = False
@@ -83,17 +89,28 @@ class Learner(ABC):
 
         Of a graph, or of PyG data, the labelled nodes are learned (if there is a ``train_mask``, those inside it); the
         others only take part in propagation. Their classes may be new, known, or both.
+
+        What was learned can be read by other threads before and after, but not meanwhile.
         """
+        with self._guard.changing(), isolated():
+            self._observe(data, tracker or Tracker())
+
+    def _observe(self, data: Task | Graph | Data, tracker: Tracker) -> None:
         observation, known, learned = self._observation(data)
         before = self.state()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
         self.known = known
         try:
             with learning(type(self).__name__):
-                self._learn(observation, tracker or Tracker())
+                self._learn(observation, tracker)
                 if self.needs_past:
                     self.kept_graphs = _storage_of([*observation.past(), observation])
             self.learned += learned
+            if bad := self.state().not_finite():
+                raise DivergenceError(
+                    f"task {observation.index} has led to numbers that are not finite in '{bad[0]}': "
+                    "try a smaller lr, or scale the features"
+                )
         except BaseException:
             self.__post_init__()  # what was half learned is forgotten
             self.load_state(before)
@@ -140,17 +157,48 @@ class Learner(ABC):
         )
         return observation, known, [LearnedGraph.of(graph, observation.index)]
 
-    def predict(self, graph: Graph | Data, nodes: np.ndarray | None = None, task: int | None = None) -> np.ndarray:
-        """The user's label of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
+    def predict(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """The user's label of each node (or of ``nodes``: numbers, or a mask).
+
+        Task-incremental learners need the index of the ``task`` that the nodes belong to.
+        """
+        with self._reading():
+            return self._best_labels(self._scores_of(graph, nodes, task))
+
+    def scores(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """Scores by which nodes are classified: a row for each, a column for each of ``classes``.
+
+        Columns that a node cannot be of are -inf: in the task-incremental setting those of other tasks.
+        """
+        with self._reading():
+            scores: np.ndarray = self._scores_of(graph, nodes, task).cpu().numpy()
+            return scores
+
+    def predict_proba(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """Probability of each of ``classes`` for each node; rows add up to 1."""
+        with self._reading():
+            scores = self._scores_of(graph, nodes, task)
+            probabilities: np.ndarray = self._probabilities(scores.double(), self._within(task)).cpu().numpy()
+            return probabilities
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """While this block runs, what was learned stays as it is."""
+        with self._guard.reading(), isolated():
+            yield
+
+    def _scores_of(self, data: Graph | Data, nodes: Nodes, task: int | None) -> Tensor:
+        """Scores of nodes that may be asked for; -inf in columns that they may not use."""
         self._check_known(task)
-        graph = as_graph(graph)
-        nodes = np.arange(graph.num_nodes) if nodes is None else as_numpy(nodes)
-        if nodes.ndim == 1 and len(nodes) == 0:
-            return np.empty(0, dtype=np.int64)
-        if nodes.ndim != 1 or nodes.dtype.kind not in "iu" or nodes.min() < 0 or nodes.max() >= graph.num_nodes:
-            raise ParameterError(f"nodes must be a list of whole numbers from 0 to {graph.num_nodes - 1}")
-        within = task if self.setting == "til" and task is not None else 0
-        return self._best_labels(self._scores(self._inputs(graph, nodes), within), within)
+        graph = as_graph(data)
+        numbers = numbers_of(nodes, graph.num_nodes)
+        if len(numbers) == 0:
+            return torch.empty(0, self.columns.seen)
+        return self._judged(self._inputs(graph, numbers), self._within(task))
+
+    def _within(self, task: int | None) -> int:
+        """Task that decides on columns: any in the class-incremental setting."""
+        return task if self.setting == "til" and task is not None else 0
 
     def _check_known(self, task: int | None) -> None:
         """Refuses to predict before anything was learned, and in TIL for a task that was not."""
@@ -160,25 +208,64 @@ class Learner(ABC):
             known = f"0 to {len(self.columns.tasks) - 1}"
             raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
 
-    def _best_labels(self, scores: Tensor, task: int) -> np.ndarray:
-        tasks = torch.full((len(scores),), task, device=scores.device)
-        return self.known.labels_of(self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy())
+    def _judged(self, inputs: Any, task: int) -> Tensor:
+        """Scores in the columns that nodes of a task may use, all of them finite; -inf in the others."""
+        scores = self._scores(inputs, task)
+        if bad := int((~scores[:, list(self.columns.allowed(task))].isfinite().all(dim=1)).sum()):
+            raise StateError(
+                f"{bad} of {len(scores)} nodes have scores that are not finite: "
+                "scale their features like those that were learned, or learn again with a smaller lr"
+            )
+        return self.columns.restrict(scores, torch.full((len(scores),), task, device=scores.device))
 
-    def score(self, tasks: Iterable[Task], split: str = "test") -> list[Score]:
-        """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
+    def _best_labels(self, scores: Tensor) -> np.ndarray:
+        return self.known.labels_of(scores.argmax(dim=1).cpu().numpy())
+
+    @overload
+    def score(self, data: Iterable[Task], split: str = "test") -> list[Score]: ...
+
+    @overload
+    def score(self, data: Graph | Data, split: str = "test", *, task: int | None = None) -> Score: ...
+
+    def score(
+        self, data: Graph | Data | Iterable[Task], split: str = "test", *, task: int | None = None
+    ) -> Score | list[Score]:
+        """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each of some tasks, or on live data.
+
+        Of a graph, or of PyG data, nodes count whose label was learned (in the task-incremental setting in ``task``);
+        of PyG data with a mask of the split, e.g. ``test_mask``, those inside it.
+        """
         if split not in ("train", "val", "test"):
             raise ParameterError(f"split must be train, val or test, not '{split}'")
-        scores = []
-        for task in tasks:
-            self._check_known(task.index)
-            # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
-            inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
-            scores.append(Score.of(self._best_labels(self._scores(inputs, task.index), task.index), labels))
-        return scores
+        with self._reading():
+            if is_live(data):
+                return self._score_live(cast("Graph | Data", data), split, task)
+            return [self._score(each, split) for each in _checked_tasks(data)]
 
-    def evaluate(self, tasks: Iterable[Task]) -> list[float]:
-        """Class-balanced test accuracy in percent on each task."""
-        return [score.balanced for score in self.score(tasks)]
+    def _score_live(self, data: Graph | Data, split: str, task: int | None) -> Score:
+        self._check_known(task)
+        known = [self.known.labels[column] for column in self.columns.allowed(self._within(task))]
+        graph, nodes = labelled_nodes(data, known, split)
+        assert graph.user_labels is not None
+        return Score.of(self._best_labels(self._scores_of(graph, nodes, task)), graph.user_labels[nodes])
+
+    def _score(self, task: Task, split: str) -> Score:
+        self._check_known(task.index)
+        # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
+        inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
+        return Score.of(self._best_labels(self._judged(inputs, task.index)), labels)
+
+    @overload
+    def evaluate(self, data: Iterable[Task]) -> list[float]: ...
+
+    @overload
+    def evaluate(self, data: Graph | Data, *, task: int | None = None) -> float: ...
+
+    def evaluate(self, data: Graph | Data | Iterable[Task], *, task: int | None = None) -> float | list[float]:
+        """Class-balanced test accuracy in percent on each of some tasks, or on live data: see ``score``."""
+        if is_live(data):
+            return self.score(cast("Graph | Data", data), task=task).balanced
+        return [score.balanced for score in self.score(cast("Iterable[Task]", data))]
 
     @abstractmethod
     def _learn(self, observation: Observation, tracker: Tracker) -> None:
@@ -197,6 +284,10 @@ class Learner(ABC):
     def _scores(self, inputs: Any, task: int) -> Tensor:
         """A score for every node and class column; ``task`` is the nodes' task if it is known (TIL)."""
 
+    def _probabilities(self, scores: Tensor, task: int) -> Tensor:
+        """Probabilities of nodes with these scores, -inf in columns they may not use."""
+        return scores.softmax(dim=1)
+
     def state(self) -> State:
         """What was learned, as tensors and plain values."""
         tasks = [list(classes) for classes in self.columns.tasks]
@@ -211,6 +302,7 @@ class Learner(ABC):
             }
         )
 
+    @isolated()
     def load_state(self, state: State) -> None:
         """Continues from a state of a learner with the same parameters."""
         tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
@@ -233,7 +325,8 @@ class Learner(ABC):
         """Saves everything learned; `delome.load` gives the same learner again."""
         from delome.persistence import saved
 
-        saved.save(self, folder)
+        with self._guard.reading():
+            saved.save(self, folder)
 
     def storage(self) -> Storage:
         """What is kept for old tasks: for a learner that reads past graphs, those graphs."""
@@ -254,6 +347,17 @@ def resolve_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, ValueError):
         raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
     return device
+
+
+def _checked_tasks(data: Any) -> Iterator[Task]:
+    """Tasks of an iterable, one after the other."""
+    for task in data if isinstance(data, Iterable) else [None]:
+        if not isinstance(task, Task):
+            raise ParameterError(
+                "accuracy is measured on a list of tasks of a TaskStream, a delome.Graph or a PyG Data, "
+                f"not on {shown(data)}"
+            )
+        yield task
 
 
 def check_width(graph: Graph, width: int) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from delome.learning.gradient import GradientLearner, padded
+from delome.learning.isolation import isolated
 from delome.learning.training import Examples, Schedule
 from delome.persistence.state import State, Storage
 from delome.progress import Tracker
@@ -87,6 +88,7 @@ class PenaltyLearner(GradientLearner):
         state.tensors |= {name: tensor.clone() for name, tensor in self._named().items()}
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "importance.first" in state.tensors:

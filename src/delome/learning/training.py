@@ -11,6 +11,7 @@ from torch import Tensor
 
 from delome.backbones import Inputs
 from delome.backbones.sampling import SampledNodes
+from delome.errors import DivergenceError
 from delome.randomness import generator
 
 
@@ -70,6 +71,16 @@ def train(
     for epoch in epochs:
         for batch in schedule.batches(examples, epoch):
             optimizer.zero_grad()
-            objective(batch).backward()
+            loss = objective(batch)
+            check_finite(loss, "the loss", schedule.task, epoch)
+            loss.backward()
             adjust()
             optimizer.step()
+
+
+def check_finite(value: Tensor, name: str, task: int, epoch: int) -> None:
+    """Ends the training of a task in which a value has become NaN or infinite."""
+    if not value.isfinite().all():
+        raise DivergenceError(
+            f"{name} of task {task} is not finite in epoch {epoch}: try a smaller lr, or scale the features"
+        )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from delome.errors import StateError
 from delome.learning.gradient import GradientLearner
-from delome.learning.training import Examples
+from delome.learning.training import Examples, check_finite
 from delome.losses import Balanced
 from delome.parameters import Param
 from delome.persistence.state import Keeps, State, Storage
@@ -30,7 +30,8 @@ def project(gradient: Tensor, old: Tensor, margin: float) -> Tensor:
     """Gradient changed as little as possible so that no old task's loss rises: g + Gᵀ v.
 
     v solves min ½ vᵀ(G Gᵀ + εI)v + (G g)ᵀv subject to v ≥ margin; with u = v - margin this is a non-negative least
-    squares problem. Untouched if it already agrees with every old gradient (row of ``old``).
+    squares problem. Untouched if it already agrees with every old gradient (row of ``old``), and NaN if products of
+    gradients are not finite: then there is no direction to keep.
 
     >>> project(torch.tensor([1.0, 0.0]), torch.tensor([[-1.0, 1.0]]), 0.5).tolist()
     [0.5, 0.5]
@@ -41,8 +42,8 @@ def project(gradient: Tensor, old: Tensor, margin: float) -> Tensor:
     gram = (old @ old.T).double().cpu().numpy() + DAMPING * np.eye(len(old))
     with np.errstate(over="ignore", invalid="ignore"):
         linear = agreement + gram @ np.full(len(old), margin)
-    if not np.isfinite(linear).all():  # training has diverged: there is no direction to keep
-        return gradient
+    if not np.isfinite(linear).all():
+        return torch.full_like(gradient, torch.nan)
     factor = np.linalg.cholesky(gram)
     u, _ = scipy.optimize.nnls(factor.T, -scipy.linalg.solve_triangular(factor, linear, lower=True))
     return gradient + torch.from_numpy(u + margin).to(old) @ old
@@ -95,6 +96,7 @@ class GEM(GradientLearner):
         projected = project(flat, self._gradients[1], self.margin)
         if projected is flat:
             return
+        check_finite(projected, "the projected gradient", len(self._old), self.epoch)
         for parameter, part in zip(parameters, projected.split([p.numel() for p in parameters]), strict=True):
             _grad(parameter).copy_(part.view_as(parameter))
 

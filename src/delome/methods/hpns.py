@@ -17,8 +17,9 @@ from torch.nn import functional
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.graph.rows import Rows
+from delome.learning.isolation import isolated
 from delome.learning.learner import Learner, check_width
-from delome.learning.training import Schedule
+from delome.learning.training import Schedule, check_finite
 from delome.memories.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
 from delome.persistence.state import Keeps, State, Storage, whole_numbers
@@ -151,7 +152,7 @@ class HPNs(Learner):
                 neighbours = self._neighbours(graph, nodes, self._draws(len(nodes), rng))
                 embeddings = self._embed(rows, nodes, neighbours, self._extractors_of(index))
                 batch_labels = labels[torch.from_numpy(batch).to(self.torch_device)]
-                self._step(index, embeddings, batch_labels, establish=epoch >= establish_after)
+                self._step(index, epoch, embeddings, batch_labels, establish=epoch >= establish_after)
 
     def _widen_heads(self, classes: int) -> None:
         """Gives every head an output for each class of a task; outputs that are there stay as they are."""
@@ -246,7 +247,7 @@ class HPNs(Learner):
         by_class = functional.cross_entropy(self._logits("classes", task, atomic, node, class_), labels)
         return by_embedding + CLASS_HEAD_WEIGHT * by_class + by_node + functional.mse_loss(atomic, embeddings)
 
-    def _step(self, task: int, embeddings: Tensor, labels: Tensor, establish: bool) -> None:
+    def _step(self, task: int, epoch: int, embeddings: Tensor, labels: Tensor, establish: bool) -> None:
         """One gradient step on a batch."""
         trained = [*self._extractors_of(task), self.heads["embeddings"]]
         lr = self.lr
@@ -255,6 +256,7 @@ class HPNs(Learner):
             lr *= LR_DECAY
             trained += [self.heads["nodes"], self.heads["classes"]]
         loss = self._loss(task, embeddings, labels, found)
+        check_finite(loss, "the loss", task, epoch)
         tables = [self.tables[level] for level in numbers]
         values = [each.value for each in trained] + [table.rows.value for table in tables]
         gradients = iter(torch.autograd.grad(loss, values))
@@ -288,6 +290,8 @@ class HPNs(Learner):
             embeddings = self._embed(rows, chosen, neighbours, self._extractors_of(task))
             found = self._match(embeddings, establish=False)[1]
             logits = self._logits("classes", task, *found.values())
+            # an embedding that is not finite is nearest to some prototype all the same
+            logits[~embeddings.isfinite().flatten(1).all(dim=1)] = torch.nan
             scores[torch.from_numpy(members).to(self.torch_device)[:, None], classes] = logits
         return scores
 
@@ -314,6 +318,7 @@ class HPNs(Learner):
             state.tensors[f"{name}.momentum"] = each.momentum.clone()
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         self._start(state.whole_number("width"))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from delome.backbones import BACKBONES, Backbone
 from delome.learning.gradient import GradientLearner
+from delome.learning.isolation import isolated
 from delome.learning.training import Examples
 from delome.parameters import Param
 from delome.persistence.state import Keeps, State, Storage
@@ -109,6 +110,7 @@ class LwF(GradientLearner):
             state.tensors |= {f"teacher.{name}": parameter.detach().clone() for name, parameter in teacher}
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         if "teacher.first" in state.tensors:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,15 @@ class State:
                 f"the state does not fit the learner: '{name}' is {found.dtype} of shape {tuple(found.shape)}, "
                 f"not {dtype} of shape {tuple(shape)}"
             )
-        return found
+        if not _is_finite(found):
+            raise StateError(f"the state does not fit the learner: '{name}' holds numbers that are not finite")
+        # what was made in inference mode cannot take part in training
+        return found.clone() if found.is_inference() else found
+
+    def not_finite(self) -> list[str]:
+        """Names of the tensors and values that hold NaN or infinite numbers."""
+        tensors = [name for name, tensor in self.tensors.items() if not _is_finite(tensor)]
+        return tensors + [name for name, value in self.values.items() if not all(map(math.isfinite, _numbers(value)))]
 
     def whole_number(self, name: str) -> int:
         """Value by name, refused unless it is a whole number from 0 on."""
@@ -47,6 +56,19 @@ def whole_numbers(values: Any, name: str) -> list[int]:
     if not isinstance(values, list) or not all(type(value) is int and 0 <= value < 2**63 for value in values):
         raise StateError(f"the state does not fit the learner: '{name}' must hold whole numbers, not {values!r:.40}")
     return list(values)
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Floating-point numbers inside a plain value."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(inner)
 
 
 @dataclass(frozen=True)
