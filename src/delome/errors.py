@@ -33,6 +33,10 @@ class PastDataError(DelomeError):
     """A learner touched data of another task without having declared it."""
 
 
+class DivergenceError(DelomeError):
+    """Learning that has led to numbers which are not finite."""
+
+
 class StateError(DelomeError):
     """A saved state that does not fit the learner it is loaded into."""
 

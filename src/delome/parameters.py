@@ -8,8 +8,8 @@ A *part* is a parameter that is a value with parameters of its own, chosen from 
 
     memory: Annotated[MemoryBuilder, Part("how a task is remembered", MEMORIES)] = KernelMatching()
 
-``memory=Kmeans(budget=5)`` gives one; ``memory="kmeans"`` names one; ``budget=5`` changes a parameter of the default one
-(``memory.budget=5`` on the command line if several parts have a parameter of this name).
+``memory=Centroids(budget=5)`` gives one; ``memory="kmeans"`` names one; ``budget=5`` changes a parameter of the one that
+is there (``memory.budget=5`` on the command line if several parts have a parameter of this name).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any, Literal, TypeAlias, Union
 
 from delome.errors import ParameterError, shown, unknown
@@ -183,7 +184,7 @@ def filled(owner: type, given: Mapping[str, Any], find: Find = Registry.find) ->
             values[name] = _part(parameter, values[name], find)
     for name, value in given.items():
         if name not in known:
-            part, inner = _place(owner, values, name)
+            part, inner = _place(owner, values, name, owner.__name__)
             values[part] = _changed(values[part], inner, value)
     return values
 
@@ -209,22 +210,32 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in parameters_of(type(value))}
 
 
-def _place(owner: type, values: Mapping[str, Any], name: str) -> tuple[str, str]:
+def _place(owner: type, values: Mapping[str, Any], name: str, of: str) -> tuple[str, str]:
     """The part, and the name inside it, that a name means which is not a parameter of the owner itself."""
-    known = parameters_of(owner)
-    parts = [each for each, parameter in known.items() if parameter.registry is not None]
-    outer, _, inner = name.partition(".")
-    if inner and outer in parts:
-        return outer, inner
-    inside = {part: [path for path, _ in all_parameters(values[part])] for part in parts}
-    places = [(part, path) for part, paths in inside.items() for path in paths if path.rpartition(".")[2] == name]
+    parts = [each for each, parameter in parameters_of(owner).items() if parameter.registry is not None]
+    paths = [(part, path) for part in parts for path, _ in all_parameters(values[part])]
+    places = [(part, path) for part, path in paths if name in (f"{part}.{path}", path.rpartition(".")[2])]
     if len(places) > 1:
         ways = " or ".join(".".join(place) for place in places)
         raise ParameterError(f"{name} may be {ways}: write which")
     if not places:
-        names = {*known, *(path.rpartition(".")[2] for paths in inside.values() for path in paths)}
-        raise ParameterError(unknown(f"parameter of {owner.__name__}", name, names))
+        names = {*parameters_of(owner), *(path.rpartition(".")[2] for _, path in paths)}
+        raise ParameterError(unknown(f"parameter of {of}", name, names))
     return places[0]
+
+
+def has_parameter(value: Any, name: str) -> bool:
+    """Whether a value, or exactly one of its parts, has a parameter of this name."""
+    paths = [path for path, _ in all_parameters(value)]
+    return name in paths or sum(path.rpartition(".")[2] == name for path in paths) == 1
+
+
+def parameter_value(value: Any, name: str) -> Any:
+    """A parameter of a value, or of the one part that has it; none if there is none."""
+    for path, _ in all_parameters(value):
+        if path.rpartition(".")[2] == name:
+            return reduce(getattr, path.split("."), value)
+    return None
 
 
 def _changed(part: Any, path: str, value: Any) -> Any:
@@ -269,16 +280,13 @@ def parse_assignments(owner: type, assignments: Iterable[str], of: str) -> dict[
     written = dict(_assignment(each) for each in assignments)
     known = parameters_of(owner)
     given = {name: known[name].parse(text) for name, text in written.items() if name in known}
+    for name, value in given.items():
+        known[name].check(value)
     values = filled(owner, given)
     for name, text in written.items():
-        if name in known:
-            known[name].check(given[name])
-            continue
-        try:
-            part, path = _place(owner, values, name)
+        if name not in known:
+            part, path = _place(owner, values, name, of)
             given[name] = dict(all_parameters(values[part]))[path].parse(text)
-        except KeyError:
-            raise ParameterError(unknown(f"parameter of {of}", name, dict(all_parameters(owner)))) from None
     filled(owner, given)
     return given
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from delome.errors import StateError
 
 
 def generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
@@ -26,16 +31,42 @@ def torch_generator(device: torch.device, seed: int, purpose: str, *indices: int
     return torch.Generator(device).manual_seed(int(generator(seed, purpose, *indices).integers(2**63)))
 
 
+_left: ContextVar[float] = ContextVar("random weights left", default=math.inf)
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """While this block runs, so many random weights may be drawn: a file must not decide how much memory is used."""
+    token = _left.set(count)
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    size = math.prod(shape)
+    if size > 2**40:  # numpy and torch would report numbers that do not fit, each in its own way
+        raise MemoryError(f"{size:,} random numbers do not fit in memory")
+    if size > _left.get():
+        raise StateError(f"a network of {size:,} weights is larger than what was saved of it")
+    _left.set(_left.get() - size)
+    return size
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...], std: float) -> Tensor:
+    """Float32 tensor of normal weights."""
+    _count(shape)
+    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(std))
+
+
 def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> Tensor:
     """Float32 tensor uniform in ±bound on a 16-bit grid with mean exactly zero.
 
     A random network has millions of entries and drawing them is what costs; 16 bits an entry are enough for
     an initialisation and four times cheaper than a float draw.
     """
-    size = math.prod(shape)
-    if size > 2**40:  # numpy and torch would report numbers that do not fit, each in its own way
-        raise MemoryError(f"{size:,} random numbers do not fit in memory")
-    grid = np.frombuffer(rng.bytes(2 * size), dtype=np.int16).astype(np.float32)
+    grid = np.frombuffer(rng.bytes(2 * _count(shape)), dtype=np.int16).astype(np.float32)
     grid += np.float32(0.5)
     grid *= np.float32(bound / 32768)
     return torch.from_numpy(grid).reshape(shape)

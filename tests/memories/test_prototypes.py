@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delome.memories.prototypes import PrototypeTable, Trained, normalise
 from delome.memories import prototypes
+from delome.memories.prototypes import PrototypeTable, Trained, normalise
 
 
 def table_of(*rows):

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from delome import Analytic, Graph, TaskStream
-from delome.methods.analytic import RidgeStatistics, automatic_features
+from delome.errors import ParameterError
+from delome.methods.analytic import ROUNDING_MARGIN, RidgeStatistics, automatic_features, spectral_norm
 
 CPU = torch.device("cpu")
 
@@ -100,6 +101,7 @@ def test_state_has_the_stated_size_and_no_row_of_data(toy_stream):
     state = learner.state()
     assert sorted((name, tuple(tensor.shape), tensor.dtype) for name, tensor in state.tensors.items()) == [
         ("means", (64, 6), torch.float16),
+        ("rounding", (), torch.float64),
         ("scatter", (64 * 65 // 2,), torch.float16),
     ]
     assert learner.storage().bytes == 2 * (64 * 6 + 64 * 65 // 2)
@@ -241,3 +243,92 @@ def test_a_class_is_not_taken_in_twice_when_learning_is_interrupted(toy_graph, m
         each.observe(only(toy_graph, 1, 2))
     assert learner.statistics.counts == [40, 80, 40]
     assert torch.equal(learner.weights, undisturbed.weights)
+
+
+def many_rows(count, classes=2):
+    """Many rows of three features: their random features have a covariance of low rank."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(count) % classes
+    return Graph([], rng.normal(size=(count, 3)) + 2 * np.eye(classes, 3)[labels], labels)
+
+
+@pytest.mark.parametrize(("rows", "features"), [(100_000, 128), pytest.param(200_000, 512, marks=pytest.mark.slow)])
+def test_rounding_does_not_keep_many_rows_from_being_solved(rows, features):
+    graph = many_rows(rows)
+    learner = Analytic(features=features)
+    learner.observe(graph)
+    (strength,) = learner.report()["ridge"]
+    assert 0.3 < strength < 10
+    # the best that is possible is 92.1 %
+    assert (learner.predict(graph) == graph.labels).mean() > 0.91
+    resumed = Analytic(features=features)
+    resumed.load_state(learner.state())
+    assert torch.equal(resumed.weights, learner.weights) and resumed.report() == learner.report()
+
+
+def test_rounding_changes_nothing_on_an_ordinary_graph(toy_stream, monkeypatch):
+    learner = observe_all(Analytic(features=256), toy_stream)
+    assert learner.report() == {"ridge": [0.3]}
+    assert learner.statistics.rounding > 0
+    monkeypatch.setattr("delome.methods.analytic.spectral_norm", lambda *_: 0.0)
+    assert torch.equal(observe_all(Analytic(features=256), toy_stream).weights, learner.weights)
+
+
+def test_nothing_is_reported_before_anything_is_learned():
+    assert Analytic().report() == {}
+
+
+@pytest.mark.parametrize("tasks", [1, 12, 60])
+def test_what_rounding_has_changed_is_known(tasks):
+    rng, width = np.random.default_rng(0), 128
+    projection = rng.normal(size=(3, width))
+    rounded, exact = (RidgeStatistics(width, torch.float32, CPU) for _ in range(2))
+    for task in range(tasks):
+        # every class comes three times, with other rows
+        projected = (rng.normal(size=(2000, 3)) + rng.normal(size=3)) @ projection
+        rows = torch.from_numpy(projected.clip(min=0).astype(np.float32))
+        for statistics in (rounded, exact):
+            statistics.add(task // 3, iter([rows]))
+        rounded.round_to_half(np.random.default_rng(task))
+        exact.means = exact.means.half().float()  # which leaves a scatter positive
+    error = torch.linalg.matrix_norm(exact.scatter - rounded.scatter, 2).item()
+    assert error <= rounded.rounding <= 1.1 * ROUNDING_MARGIN * error
+    # which makes up for what it has taken from the smallest eigenvalues
+    assert torch.linalg.eigvalsh(rounded.scatter.double())[0] + rounded.rounding > 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_spectral_norm_of_rounding_errors_is_found(seed):
+    rng = np.random.default_rng(seed)
+    matrix = torch.from_numpy(rng.gamma(1.0, size=(200, 200)).astype(np.float32))
+    matrix = matrix + matrix.T
+    errors = matrix - matrix.half().float()
+    norm = torch.linalg.matrix_norm(errors, 2).item()
+    assert 0.85 * norm <= spectral_norm(errors, rng) <= norm * (1 + 1e-6)
+
+
+def test_the_norm_of_no_errors_is_zero():
+    assert spectral_norm(torch.zeros(3, 3), np.random.default_rng(0)) == 0
+
+
+def test_a_ridge_that_is_too_small_is_told_with_one_that_is_not():
+    # a matrix with the eigenvalue -1, as no rows have it but sums in single precision may
+    statistics = RidgeStatistics(4, torch.float32, CPU)
+    statistics.scatter = torch.diag(torch.tensor([-1.0, 3.0, 5.0, 9.0]))
+    statistics.means, statistics.counts = torch.ones(4, 1), [2000]
+    with pytest.raises(ParameterError, match=r"ridge 0.3 is too small for 4 random features of 2000 rows") as error:
+        statistics.solve(0.3)
+    suggested = float(str(error.value).split("try ridge=")[1].split(",")[0])
+    assert 50 < suggested < 200
+    assert statistics.solve(suggested).isfinite().all()
+
+
+def test_the_leverage_is_the_mean_diagonal_of_the_hat_matrix():
+    rng = np.random.default_rng(0)
+    portions = [(column, rows_of(rng, 40, mean=column, width=30)) for column in range(3)]
+    statistics = added(*portions)
+    rows = torch.from_numpy(np.concatenate([rows for _, rows in portions]))
+    moment = rows.T @ rows / 40
+    gamma = 0.3 * moment.trace() / 120
+    hat = rows @ torch.linalg.solve(moment + gamma * torch.eye(30), rows.T) / 40
+    assert statistics.leverage(0.3, rng) == pytest.approx(hat.diagonal().mean().item(), rel=0.05)

@@ -13,7 +13,7 @@ from delome.persistence.store import MANIFEST, load_state, remove_state, save_st
 
 def example(x: float = 1.0) -> State:
     tensors = {
-        "weights": torch.tensor([[x, -0.0], [torch.inf, 1e-40]]),
+        "weights": torch.tensor([[x, -0.0], [3e38, 1e-40]]),
         "step": torch.tensor(3.0),
         "half": torch.ones(2, dtype=torch.float16),
         "ids": torch.arange(4),

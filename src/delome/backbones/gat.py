@@ -17,6 +17,7 @@ from delome.errors import ParameterError
 from delome.graph import Graph
 from delome.graph.rows import Rows
 from delome.graph.sparse import Features
+from delome.randomness import normal
 
 HEADS = 8
 DROPOUT = 0.6
@@ -133,7 +134,7 @@ class GATNetwork(TwoLayerNetwork):
 
 def _drawn(rng: np.random.Generator, *shape: int, fans: int) -> Tensor:
     """Xavier's normal distribution with the gain of ReLU."""
-    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(2 * fans**-0.5))
+    return normal(rng, shape, 2 * fans**-0.5)
 
 
 def _coefficients(values: Tensor, attention: Tensor, edges: InEdges) -> Tensor:

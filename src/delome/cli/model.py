@@ -15,9 +15,8 @@ import typer
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
 from delome.cli.messages import shown_progress
-from delome.cli.probabilities import predict_proba
 from delome.datasets import DATASETS, load_graph
-from delome.errors import ParameterError, StateError, StorageError
+from delome.errors import ParameterError, StorageError
 from delome.experiment.folder import CONFIG
 from delome.graph import Graph
 from delome.methods import METHODS, Learner, method
@@ -107,7 +106,6 @@ def learn(
                     known = set(learner.classes)
                     tracker = progress.single("learning one more task")
                     learner.observe(data, tracker)
-                    _refuse_infinite(learner)
                     write(learner, model)
         except BaseException:
             unmake_folders(made)
@@ -158,12 +156,6 @@ def _model_in(folder: Path, given: dict[str, Any], device: str | None) -> Learne
     return None
 
 
-def _refuse_infinite(learner: Learner) -> None:
-    """A model that has come to nothing must not take the place of a good one."""
-    if not all(tensor.isfinite().all() for tensor in learner.state().tensors.values()):
-        raise StateError("learning led to numbers that are not finite: scale the features; the model is as it was")
-
-
 @app.command()
 def predict(
     model: Model,
@@ -189,7 +181,7 @@ def predict(
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         progress.single("classifying the nodes")
         predicted = learner.predict(data, task=task)
-        predictions = _predictions(learner, predicted, predict_proba(learner, data, task=task))
+        predictions = _predictions(learner, predicted, learner.predict_proba(data, task=task))
         judged, of_what = _judged(learner, data)
         labels = data.user_labels
         accuracy = Score.of(predicted[judged], labels[judged]) if labels is not None and judged.any() else None

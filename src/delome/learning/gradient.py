@@ -1,137 +1,109 @@
-"""A learner that trains one network by gradient steps: the shared loop and its four hooks."""
+"""A learner that trains one network by gradient steps."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable
 from importlib import import_module
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from delome.backbones import BACKBONES, Backbone, Inputs
+from delome.backbones import BACKBONES, SGC, Backbone, Inputs, Network
+from delome.backbones.examples import Examples
 from delome.backbones.sampling import Fanouts, SampledNodes
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
+from delome.learning.isolation import isolated
 from delome.learning.learner import Learner, check_width
-from delome.learning.training import Examples, Schedule, train
-from delome.losses import Balanced, Loss
-from delome.parameters import Param
+from delome.learning.training import Checkpointed, Schedule, TaskTraining, train
+from delome.losses import Balanced, ScoredRows
+from delome.parameters import Param, Part
 from delome.persistence.state import State
 from delome.progress import Tracker
-from delome.randomness import generator, torch_generator
+from delome.randomness import at_most, generator
 from delome.streams.tasks import Observation
 
 
-@dataclass(kw_only=True)
 class GradientLearner(Learner):
     """Model and optimiser are carried over from task to task.
+
+    A method changes what training on a task is by returning its own `TaskTraining` from `begin`.
 
     Weight decay is *coupled* (part of the gradient, as in the benchmark of the paper) or *decoupled* (AdamW, Loshchilov
     and Hutter, 2019). Adam scales every gradient to the same step size: coupled decay, however small, drives a weight
     that the loss does not touch to zero at full speed, and decoupled decay does not.
-
-    A method changes what it needs of: ``begin``, ``objective``, ``adjust``, ``end``.
     """
 
-    backbone: Annotated[Literal["sgc", "gcn", "gat"], Param("network that classifies nodes")] = "sgc"
-    hidden: Annotated[int, Param("hidden units", least=1)] = 256
-    epochs: Annotated[int, Param("passes over the training nodes of a task", least=1)] = 200
+    backbone: Annotated[Backbone, Part("network that classifies nodes", BACKBONES)] = SGC()
+    epochs: Annotated[int, Param("passes over the training nodes of a task", at_least=1)] = 200
     lr: Annotated[float, Param("Adam's step size", above=0)] = 0.005
-    weight_decay: Annotated[float, Param("how strongly weights shrink", least=0)] = 5e-4
+    weight_decay: Annotated[float, Param("how strongly weights shrink", at_least=0)] = 5e-4
     decay: Annotated[
         Literal["coupled", "decoupled"], Param("weight decay inside Adam's gradient (as in the paper), or beside it")
     ] = "coupled"
-    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", least=1)] = 2000
-
+    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", at_least=1)] = 2000
     fanout: Annotated[
         str | None, Param("neighbours drawn at hop 1 and 2 in training, e.g. 25,10; none = all, computed once")
     ] = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
         self.fanouts = None if self.fanout is None else parse_fanout(self.fanout)
-        self.loss = self.make_loss()
-        self.model: Backbone | None = None
+
+    def forget(self) -> None:
+        super().forget()
+        self.width, self.outputs = 0, 0
+        self.model: Network | None = None
         self.optimizer: torch.optim.Optimizer | None = None
 
-    def make_loss(self) -> Loss:
-        """How the rows of a batch are weighed."""
-        return Balanced()
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> TaskTraining:
+        """The training of a task, whose training nodes are the ``examples``."""
+        return TaskTraining(self, observation, examples, tracker)
 
-    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
-        """Before training on a task; returns the examples to pass over."""
-        return examples
-
-    def objective(self, batch: Examples) -> Tensor:
-        """What a step on a batch minimises."""
-        return self.task_loss(batch)
-
-    def adjust(self) -> None:
-        """After the gradients of a batch are known, before the step."""
-
-    def end(self, observation: Observation, tracker: Tracker) -> None:
-        """After training on a task."""
+    def row_loss(self, rows: ScoredRows) -> Tensor:
+        """Loss of scored rows."""
+        return Balanced()(rows)
 
     @property
-    def network(self) -> Backbone:
+    def network(self) -> Network:
         if self.model is None:
             raise StateError("nothing was learned yet: call observe first")
         return self.model
 
-    def task_loss(self, batch: Examples) -> Tensor:
-        """Loss of the batch alone."""
-        return self.loss_of(self.network(batch.inputs), batch.labels, batch.tasks)
-
-    def loss_of(self, logits: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
-        """Loss of rows with these logits, columns restricted by the setting."""
-        pooled = self.setting == "cil" and self.loss.pooled
-        groups = torch.zeros_like(tasks) if pooled else tasks
-        return self.loss(self.columns.restrict(logits, tasks), labels, groups, self.counts)
-
-    def _learn(self, observation: Observation, tracker: Tracker) -> None:
+    def learn(self, observation: Observation, tracker: Tracker) -> None:
         # the first optimiser imports this, which takes seconds: they are not this task's
         import_module("torch._dynamo")
         with tracker.phase("prepare"):
             if self.model is None:
                 self.reset(observation.graph.num_features, observation.num_classes)
-            check_width(observation.graph, self.network.first.shape[0])
-            if observation.num_classes > self.network.second.shape[1]:
+            check_width(observation.graph, self.width)
+            if observation.num_classes > self.outputs:
                 self.grow(observation.num_classes)
-            current = self.examples(observation)
-            self.counts = torch.bincount(current.labels, minlength=self.columns.seen)
-        examples = self.begin(observation, current, tracker)
-        schedule = Schedule(self.batch_size, self.seed, observation.index)
+            examples = self.examples(observation)
+        task = self.begin(observation, examples, tracker)
         assert self.optimizer is not None
-        epochs = self._epochs(observation.index, tracker)
-        try:
-            train(examples, schedule, epochs, self.optimizer, self.objective, self.adjust)
-        finally:
-            self.network.noise = None
-        self.end(observation, tracker)
+        schedule = Schedule(self.batch_size, self.seed, observation.index)
+        checkpointed = Checkpointed(self.trained, self.load_trained)
+        train(task, self.optimizer, self.epochs, schedule, checkpointed)
+        task.finish()
 
-    def _epochs(self, task: int, tracker: Tracker) -> Iterator[int]:
-        """Numbers of the epochs of a task, each with its own dropout."""
-        for epoch in tracker.steps("train", self.epochs, self._trained, self._load_trained):
-            self.epoch = epoch
-            self.network.noise = torch_generator(self.torch_device, self.seed, "dropout", task, epoch)
-            yield epoch
-
-    def reset(self, features: int, classes: int, draw: int = 0) -> None:
+    def reset(self, features: int, outputs: int, draw: int = 0) -> None:
         """Fresh network and optimiser; ``draw`` numbers the initialisation."""
         rng = generator(self.seed, "init", draw)
-        self.model = BACKBONES[self.backbone](features, self.hidden, classes, rng, self.torch_device)
+        self.width, self.outputs = features, outputs
+        self.model = self.backbone.network(features, outputs, rng, self.torch_device)
         kind = torch.optim.Adam if self.decay == "coupled" else torch.optim.AdamW
         self.optimizer = kind(self.model.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True)
 
-    def grow(self, classes: int) -> None:
+    def grow(self, outputs: int) -> None:
         """Gives the network more columns; Adam keeps its moments of the old ones, those of new ones start at zero."""
         assert self.optimizer is not None
         old = list(self.network.parameters())
-        self.network.grow(classes, generator(self.seed, "new columns", self.network.second.shape[1]))
+        self.network.grow(outputs, generator(self.seed, "new columns", self.outputs))
+        self.outputs = outputs
         new = list(self.network.parameters())
         for before, after in zip(old, new, strict=True):
             if after is before or not (moments := self.optimizer.state.pop(before, {})):
@@ -142,7 +114,7 @@ class GradientLearner(Learner):
         self.optimizer.param_groups[0]["params"] = new
 
     def examples(self, observation: Observation) -> Examples:
-        """Training rows of an observation, as the backbone reads them."""
+        """Training rows of an observation, as the network reads them."""
         graph, train = observation.graph, observation.train
         if self.fanouts is None:
             inputs: Inputs = self.network.prepare(graph).select(train)
@@ -151,26 +123,27 @@ class GradientLearner(Learner):
         labels = torch.from_numpy(observation.labels).to(self.torch_device)
         return Examples(inputs, labels, torch.full_like(labels, observation.index))
 
-    @property
-    def _form_of_inputs(self) -> Hashable:
-        return self.backbone, self.torch_device, self.network.first.shape[0]
+    def inputs_key(self) -> Hashable:
+        return self.backbone, self.torch_device, self.width
 
-    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Inputs:
-        check_width(graph, self.network.first.shape[0])
-        return self.network.prepare(graph).select(nodes)
+    def inputs(self, graph: Graph, nodes: np.ndarray) -> Inputs:
+        check_width(graph, self.width)
+        inputs: Inputs = self.network.prepare(graph).select(nodes)
+        return inputs
 
     @torch.no_grad()
-    def _scores(self, inputs: Inputs, task: int) -> Tensor:
+    def logits(self, inputs: Inputs, task: int) -> Tensor:
         return self.network(inputs)
 
     def state(self) -> State:
         state = super().state()
+        state.values |= {"width": self.width, "outputs": self.outputs}
         if self.model is not None:
-            state.tensors |= self._trained().tensors
+            state.tensors |= self.trained().tensors
         return state
 
-    def _trained(self) -> State:
-        """Network and optimiser."""
+    def trained(self) -> State:
+        """Copies of network and optimiser."""
         state = State()
         assert self.optimizer is not None
         for name, parameter in self.network.named_parameters():
@@ -180,26 +153,42 @@ class GradientLearner(Learner):
         return state
 
     @torch.no_grad()
-    def _load_trained(self, state: State) -> None:
+    def load_trained(self, state: State) -> None:
         """Takes back network and optimiser."""
         assert self.optimizer is not None
+        load_network(self.network, state, "model")
         for name, parameter in self.network.named_parameters():
-            parameter.copy_(state.tensor(f"model.{name}", parameter.shape))
             shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
             self.optimizer.state[parameter] = {
                 moment: state.tensor(f"adam.{name}.{moment}", shape).to(self.torch_device, copy=True)
                 for moment, shape in shapes.items()
             }
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        if "model.first" not in state.tensors:
-            return
-        features, hidden = state.tensors["model.first"].shape
-        if hidden != self.hidden:
-            raise StateError(f"the state has {hidden} hidden units, the learner {self.hidden}")
-        self.reset(features, state.tensors["model.second"].shape[1])
-        self._load_trained(state)
+        width, outputs = state.whole_number("width"), state.whole_number("outputs")
+        if outputs < self.columns.seen or (self.columns.tasks and not width):
+            raise StateError(
+                f"the state does not fit the learner: its network has {width} features and {outputs} columns "
+                f"for {self.columns.seen} classes"
+            )
+        if width:
+            with at_most(weights_of(state, "model")):
+                self.reset(width, outputs)
+            self.load_trained(state)
+
+
+def weights_of(state: State, prefix: str) -> int:
+    """Number of weights that a state holds of a network."""
+    return sum(tensor.numel() for name, tensor in state.tensors.items() if name.startswith(f"{prefix}."))
+
+
+@torch.no_grad()
+def load_network(network: Network, state: State, prefix: str) -> None:
+    """Gives a network the weights that a state holds."""
+    for name, parameter in network.named_parameters():
+        parameter.copy_(state.tensor(f"{prefix}.{name}", parameter.shape))
 
 
 def padded(value: Tensor, parameter: Tensor) -> Tensor:

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from delome.errors import ParameterError, PastDataError, StateError
-from delome.graph import Graph, as_numpy
+from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, shown
+from delome.graph import Graph
+from delome.learning.footprint import Footprint, FootprintFormula
+from delome.learning.isolation import Guard, isolated
 from delome.metrics import Score
-from delome.parameters import Param, check_parameters
-from delome.persistence.state import Keeps, State, Storage, whole_numbers
+from delome.parameters import Configured, Param
+from delome.persistence.state import State, whole_numbers
 from delome.progress import Tracker
+from delome.registry import Registry
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
-from delome.streams.live import as_graph, labelled_nodes
+from delome.streams.live import as_graph, is_live, labelled_nodes, numbers_of
 from delome.streams.tasks import Observation, Task, learning
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+METHODS: Registry[type[Learner]] = Registry("method", "methods")
+
+Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
+"""Numbers of nodes, a mask with true or false for each node, or all nodes."""
+
+MOST_TASK_COLUMNS = 10**8
+"""Tasks × classes of a state: a table of which task may use which column is kept."""
 
 
 @dataclass(frozen=True)
@@ -39,34 +51,76 @@ class LearnedGraph:
         return cls(task, graph.fingerprint(), graph.content_fingerprint())
 
 
-@dataclass(kw_only=True)
-class Learner(ABC):
-    """Base of all methods. Constructors store parameters; ``observe`` learns; ``state`` is what was learned.
+class Learner(Configured, ABC):
+    """Base of all methods. A constructor stores parameters; ``observe`` learns; ``state`` is what was learned.
 
-    Capabilities are class attributes: ``settings`` a method works in, whether it ``needs_past`` graphs, and what it
+    A method implements three things: `learn` from an observation, the `inputs` it reads of nodes, and their `logits`.
+    If it carries anything from task to task, it also extends `forget`, `state` and `load_state`. While it learns,
+    ``columns`` says which classes there are and which of them a row may use, and ``torch_device`` where to compute.
+
+    Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, and what it
     ``keeps`` between tasks.
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
-    seed: Annotated[int, Param("seed of every random choice of the learner", least=0)] = 0
+    seed: Annotated[int, Param("seed of every random choice of the learner", at_least=0)] = 0
     device: Annotated[str, Param("auto, cpu, cuda, …")] = "auto"
 
     settings: ClassVar[tuple[str, ...]] = ("cil", "til")
     needs_past: ClassVar[bool] = False
     family: ClassVar[str] = ""
-    keeps: ClassVar[Keeps] = Keeps()
+    keeps: ClassVar[FootprintFormula] = FootprintFormula()
     citation: ClassVar[str] = ""
     summary: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        check_parameters(self)
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
         if self.setting not in self.settings:
-            raise ParameterError(f"{type(self).__name__} does not work in setting '{self.setting}'")
+            raise ParameterError(
+                f"{type(self).__name__} does not work in setting '{self.setting}': use {' or '.join(self.settings)}"
+            )
         self.torch_device = resolve_device(self.device)
+        self._guard = Guard()
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing was learned yet."""
         self.columns = LabelColumns(self.setting, [])
         self.known = KnownClasses()
-        self.kept_graphs = Storage()
+        self.past_graphs = Footprint()
         self.learned: list[LearnedGraph] = []
+
+    # --- what a method implements
+
+    @abstractmethod
+    def learn(self, observation: Observation, tracker: Tracker) -> None:
+        """Learns from an observation; ``columns`` already hold its classes."""
+
+    @abstractmethod
+    def inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
+        """All that the logits of these nodes depend on, beside what was learned."""
+
+    @abstractmethod
+    def logits(self, inputs: Any, task: int) -> Tensor:
+        """A score for every node and class column; ``task`` is the nodes' task if it is known (TIL)."""
+
+    def inputs_key(self) -> Hashable:
+        """Learners that share a key read the same inputs, which are then kept with a task; none: they are not kept."""
+        return None
+
+    def probabilities(self, scores: Tensor, task: int) -> Tensor:
+        """Probabilities of nodes with these scores, -inf in columns they may not use."""
+        return scores.softmax(dim=1)
+
+    def storage(self) -> Footprint:
+        """What is kept for old tasks: for a learner that reads past graphs, those graphs."""
+        return self.past_graphs
+
+    def report(self) -> dict[str, list[float]]:
+        """Measurements of a learner's own about the last task, e.g. how well the memory of each class matches."""
+        return {}
+
+    # --- what a user calls
 
     @property
     def classes(self) -> list[Label]:
@@ -79,24 +133,34 @@ class Learner(ABC):
         return dict(self.known.names)
 
     def observe(self, data: Task | Graph | Data, tracker: Tracker | None = None) -> None:
-        """Learns one more task: the next of a `TaskStream`, or live data.
+        """Learns one more task: the next of a stream, or live data.
 
         Of a graph, or of PyG data, the labelled nodes are learned (if there is a ``train_mask``, those inside it); the
         others only take part in propagation. Their classes may be new, known, or both.
+
+        What was learned can be read by other threads before and after, but not meanwhile.
         """
+        with self._guard.changing(), isolated():
+            self._observe(data, tracker or Tracker())
+
+    def _observe(self, data: Task | Graph | Data, tracker: Tracker) -> None:
         observation, known, learned = self._observation(data)
         before = self.state()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
         self.known = known
         try:
             with learning(type(self).__name__):
-                self._learn(observation, tracker or Tracker())
+                self.learn(observation, tracker)
                 if self.needs_past:
-                    self.kept_graphs = _storage_of([*observation.past(), observation])
+                    self.past_graphs = Footprint.of_graphs([*observation.past(), observation])
             self.learned += learned
+            if bad := self.state().not_finite():
+                raise DivergenceError(
+                    f"task {observation.index} has led to numbers that are not finite in '{bad[0]}': "
+                    "try a smaller lr, or scale the features"
+                )
         except BaseException:
-            self.__post_init__()  # what was half learned is forgotten
-            self.load_state(before)
+            self.load_state(before)  # what was half learned is forgotten
             raise
         finally:
             observation.close()
@@ -140,17 +204,81 @@ class Learner(ABC):
         )
         return observation, known, [LearnedGraph.of(graph, observation.index)]
 
-    def predict(self, graph: Graph | Data, nodes: np.ndarray | None = None, task: int | None = None) -> np.ndarray:
-        """The user's label of each node (or of ``nodes``); task-incremental learners need the ``task`` index."""
+    def predict(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """The user's label of each node (or of ``nodes``: numbers, or a mask).
+
+        Task-incremental learners need the index of the ``task`` that the nodes belong to.
+        """
+        with self._reading():
+            return self._best_labels(self._scores_of(graph, nodes, task))
+
+    def scores(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """Scores by which nodes are classified: a row for each, a column for each of ``classes``.
+
+        Columns that a node cannot be of are -inf: in the task-incremental setting those of other tasks.
+        """
+        with self._reading():
+            scores: np.ndarray = self._scores_of(graph, nodes, task).cpu().numpy()
+            return scores
+
+    def predict_proba(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
+        """Probability of each of ``classes`` for each node; rows add up to 1."""
+        with self._reading():
+            scores = self._scores_of(graph, nodes, task)
+            found: np.ndarray = self.probabilities(scores.double(), self._within(task)).cpu().numpy()
+            return found
+
+    @overload
+    def score(self, data: Iterable[Task], split: str = "test") -> list[Score]: ...
+
+    @overload
+    def score(self, data: Graph | Data, split: str = "test", *, task: int | None = None) -> Score: ...
+
+    def score(
+        self, data: Graph | Data | Iterable[Task], split: str = "test", *, task: int | None = None
+    ) -> Score | list[Score]:
+        """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each of some tasks, or on live data.
+
+        Of a graph, or of PyG data, nodes count whose label was learned (in the task-incremental setting in ``task``);
+        if there is a mask of the split, e.g. ``test_mask``, those inside it.
+        """
+        if split not in ("train", "val", "test"):
+            raise ParameterError(f"split must be train, val or test, not '{split}'")
+        with self._reading():
+            if is_live(data):
+                return self._score_live(cast("Graph | Data", data), split, task)
+            return [self._score(each, split) for each in _checked_tasks(data)]
+
+    @overload
+    def evaluate(self, data: Iterable[Task]) -> list[float]: ...
+
+    @overload
+    def evaluate(self, data: Graph | Data, *, task: int | None = None) -> float: ...
+
+    def evaluate(self, data: Graph | Data | Iterable[Task], *, task: int | None = None) -> float | list[float]:
+        """Class-balanced test accuracy in percent on each of some tasks, or on live data: see ``score``."""
+        if is_live(data):
+            return self.score(cast("Graph | Data", data), task=task).balanced
+        return [score.balanced for score in self.score(cast("Iterable[Task]", data))]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """While this block runs, what was learned stays as it is."""
+        with self._guard.reading(), isolated():
+            yield
+
+    def _scores_of(self, data: Graph | Data, nodes: Nodes, task: int | None) -> Tensor:
+        """Scores of nodes that may be asked for; -inf in columns that they may not use."""
         self._check_known(task)
-        graph = as_graph(graph)
-        nodes = np.arange(graph.num_nodes) if nodes is None else as_numpy(nodes)
-        if nodes.ndim == 1 and len(nodes) == 0:
-            return np.empty(0, dtype=np.int64)
-        if nodes.ndim != 1 or nodes.dtype.kind not in "iu" or nodes.min() < 0 or nodes.max() >= graph.num_nodes:
-            raise ParameterError(f"nodes must be a list of whole numbers from 0 to {graph.num_nodes - 1}")
-        within = task if self.setting == "til" and task is not None else 0
-        return self._best_labels(self._scores(self._inputs(graph, nodes), within), within)
+        graph = as_graph(data)
+        numbers = numbers_of(nodes, graph.num_nodes)
+        if len(numbers) == 0:
+            return torch.empty(0, self.columns.seen)
+        return self._allowed_scores(self.inputs(graph, numbers), self._within(task))
+
+    def _within(self, task: int | None) -> int:
+        """Task that decides on columns: any in the class-incremental setting."""
+        return task if self.setting == "til" and task is not None else 0
 
     def _check_known(self, task: int | None) -> None:
         """Refuses to predict before anything was learned, and in TIL for a task that was not."""
@@ -160,70 +288,63 @@ class Learner(ABC):
             known = f"0 to {len(self.columns.tasks) - 1}"
             raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
 
-    def _best_labels(self, scores: Tensor, task: int) -> np.ndarray:
-        tasks = torch.full((len(scores),), task, device=scores.device)
-        return self.known.labels_of(self.columns.restrict(scores, tasks).argmax(dim=1).cpu().numpy())
+    def _allowed_scores(self, inputs: Any, task: int) -> Tensor:
+        """Scores in the columns that nodes of a task may use, all of them finite; -inf in the others."""
+        scores = self.logits(inputs, task)
+        if bad := int((~scores[:, list(self.columns.allowed(task))].isfinite().all(dim=1)).sum()):
+            raise StateError(
+                f"{bad} of {len(scores)} nodes have scores that are not finite: "
+                "scale their features like those that were learned, or learn again with a smaller lr"
+            )
+        return self.columns.restrict(scores, torch.full((len(scores),), task, device=scores.device))
 
-    def score(self, tasks: Iterable[Task], split: str = "test") -> list[Score]:
-        """Accuracies on the ``test`` (or ``val``, ``train``) nodes of each task."""
-        if split not in ("train", "val", "test"):
-            raise ParameterError(f"split must be train, val or test, not '{split}'")
-        scores = []
-        for task in tasks:
-            self._check_known(task.index)
-            # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
-            inputs, labels = task.prepared(split, self._form_of_inputs, self._inputs)
-            scores.append(Score.of(self._best_labels(self._scores(inputs, task.index), task.index), labels))
-        return scores
+    def _best_labels(self, scores: Tensor) -> np.ndarray:
+        return self.known.labels_of(scores.argmax(dim=1).cpu().numpy())
 
-    def evaluate(self, tasks: Iterable[Task]) -> list[float]:
-        """Class-balanced test accuracy in percent on each task."""
-        return [score.balanced for score in self.score(tasks)]
+    def _score_live(self, data: Graph | Data, split: str, task: int | None) -> Score:
+        self._check_known(task)
+        known = [self.known.labels[column] for column in self.columns.allowed(self._within(task))]
+        graph, nodes = labelled_nodes(data, known, split)
+        assert graph.user_labels is not None
+        return Score.of(self._best_labels(self._scores_of(graph, nodes, task)), graph.user_labels[nodes])
 
-    @abstractmethod
-    def _learn(self, observation: Observation, tracker: Tracker) -> None:
-        """Learns from an observation; ``columns`` already hold its classes."""
+    def _score(self, task: Task, split: str) -> Score:
+        self._check_known(task.index)
+        # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
+        inputs, labels = task.prepared(split, self.inputs_key(), self.inputs)
+        return Score.of(self._best_labels(self._allowed_scores(inputs, task.index)), labels)
 
-    @property
-    @abstractmethod
-    def _form_of_inputs(self) -> Hashable:
-        """Names the form of ``_inputs``: learners of one form read the same."""
-
-    @abstractmethod
-    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
-        """All that scores of these nodes depend on, beside what was learned."""
-
-    @abstractmethod
-    def _scores(self, inputs: Any, task: int) -> Tensor:
-        """A score for every node and class column; ``task`` is the nodes' task if it is known (TIL)."""
+    # --- what was learned
 
     def state(self) -> State:
         """What was learned, as tensors and plain values."""
-        tasks = [list(classes) for classes in self.columns.tasks]
-        names = [self.known.names.get(label) for label in self.known.labels]
         return State(
             values={
-                "task_classes": tasks,
+                "task_classes": [list(classes) for classes in self.columns.tasks],
                 "classes": self.classes,
-                "class_names": names,
-                "kept_graphs": asdict(self.kept_graphs),
+                "class_names": [self.known.names.get(label) for label in self.known.labels],
+                "past_graphs": asdict(self.past_graphs),
                 "learned": [asdict(graph) for graph in self.learned],
             }
         )
 
+    @isolated()
     def load_state(self, state: State) -> None:
-        """Continues from a state of a learner with the same parameters."""
+        """Continues from a state of a learner with the same parameters; what was learned before is forgotten."""
+        self.forget()
         tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
         labels, names = _labels(state.value("classes")), state.value("class_names")
         columns = {column for task in tasks for column in task}
+        if not all(tasks) or len(tasks) * len(labels) > MOST_TASK_COLUMNS:
+            raise StateError(f"the state does not fit the learner: it has {len(tasks)} tasks of {len(labels)} classes")
         if columns != set(range(len(labels))) or len(set(labels)) != len(labels) or len(names) != len(labels):
             raise StateError(f"the state has {len(columns)} class columns, but labels of {len(labels)}")
         self.columns = LabelColumns(self.setting, tasks)
         named = {label: str(name) for label, name in zip(labels, names, strict=True) if name is not None}
         self.known = KnownClasses(tuple(labels), named)
-        kept = dict(state.value("kept_graphs"))
-        whole_numbers(list(kept.values()), "kept_graphs")
-        self.kept_graphs = Storage(**kept)
+        past = dict(state.value("past_graphs"))
+        whole_numbers(list(past.values()), "past_graphs")
+        self.past_graphs = Footprint(**past)
         self.learned = [LearnedGraph(**graph) for graph in state.value("learned")]
         whole_numbers([graph.task for graph in self.learned], "learned")
         if not all(isinstance(text, str) for graph in self.learned for text in (graph.fingerprint, graph.content)):
@@ -231,17 +352,10 @@ class Learner(ABC):
 
     def save(self, folder: str | Path) -> None:
         """Saves everything learned; `delome.load` gives the same learner again."""
-        from delome.persistence import saved
+        from delome.learning.saved import save
 
-        saved.save(self, folder)
-
-    def storage(self) -> Storage:
-        """What is kept for old tasks: for a learner that reads past graphs, those graphs."""
-        return self.kept_graphs
-
-    def report(self) -> dict[str, list[float]]:
-        """Measurements of a learner's own about the last task, e.g. how well the memory of each class matches."""
-        return {}
+        with self._guard.reading():
+            save(self, folder)
 
 
 def resolve_device(name: str) -> torch.device:
@@ -251,7 +365,7 @@ def resolve_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # some devices have memory, and others only the shape of it
-    except (RuntimeError, AssertionError, ValueError):
+    except Exception:  # each device that is not there says so in its own way
         raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
     return device
 
@@ -260,6 +374,17 @@ def check_width(graph: Graph, width: int) -> None:
     """Refuses a graph whose features are not those the learner was trained on."""
     if graph.num_features != width:
         raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
+
+
+def _checked_tasks(data: Any) -> Iterator[Task]:
+    """Tasks of an iterable, one after the other."""
+    for task in data if isinstance(data, Iterable) else [None]:
+        if not isinstance(task, Task):
+            raise ParameterError(
+                "accuracy is measured on a list of tasks of a TaskStream, a delome.Graph or a PyG Data, "
+                f"not on {shown(data)}"
+            )
+        yield task
 
 
 def _names_of(graph: Graph) -> Sequence[str] | None:
@@ -272,13 +397,3 @@ def _labels(values: Any) -> list[Label]:
     if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
         return list(values)
     return list(whole_numbers(values, "classes"))
-
-
-def _storage_of(observations: list[Observation]) -> Storage:
-    """Nodes, feature values and bytes of the graphs of observations, a shared graph counted once."""
-    graphs = {id(observation.graph.features): observation.graph for observation in observations}.values()
-    return Storage(
-        sum(graph.num_nodes for graph in graphs),
-        sum(graph.features.size for graph in graphs),
-        sum(graph.nbytes for graph in graphs),
-    )

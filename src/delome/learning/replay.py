@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from delome.learning.gradient import GradientLearner
+from delome.learning.isolation import isolated
 from delome.learning.training import Examples
 from delome.memories import Memory, MemoryBank, MemoryBuilder
 from delome.persistence.state import State, Storage
@@ -82,6 +83,7 @@ class Replay(GradientLearner):
         self.bank.save(state)
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
         width = 0 if self.model is None else self.network.first.shape[0]

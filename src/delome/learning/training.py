@@ -1,37 +1,74 @@
-"""The one epoch loop that every gradient method shares."""
+"""The one training loop that every gradient method shares, and what a method may do in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from delome.backbones import Inputs
-from delome.backbones.sampling import SampledNodes
-from delome.randomness import generator
+from delome.backbones import Network
+from delome.backbones.examples import Examples
+from delome.errors import DivergenceError
+from delome.losses import ScoredRows
+from delome.persistence.state import State
+from delome.progress import Tracker
+from delome.randomness import generator, torch_generator
+from delome.streams.columns import LabelColumns
+from delome.streams.tasks import Observation
+
+if TYPE_CHECKING:
+    from delome.learning.gradient import GradientLearner
 
 
-@dataclass(frozen=True)
-class Examples:
-    """Labelled rows a backbone can read: class columns, and the task each row belongs to."""
+class TaskTraining:
+    """The training of one task: what a step minimises, what may happen to its gradients, what is left in the end.
 
-    inputs: Inputs
-    labels: Tensor
-    tasks: Tensor
+    `GradientLearner.begin` makes one for each task. What is needed only during the task lives here and ends with it.
+    ``examples`` are passed over in batches; ``counts`` is the number of training rows of each class column.
+    """
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    def __init__(
+        self, learner: GradientLearner, observation: Observation, examples: Examples, tracker: Tracker
+    ) -> None:
+        self.learner, self.observation, self.examples, self.tracker = learner, observation, examples, tracker
+        self.counts = torch.bincount(examples.labels, minlength=learner.columns.seen)
 
-    def read(self, rng: np.random.Generator) -> Examples:
-        """The same for a network: sampled neighbourhoods are drawn now."""
-        return replace(self, inputs=self.inputs.draw(rng)) if isinstance(self.inputs, SampledNodes) else self
+    @property
+    def network(self) -> Network:
+        return self.learner.network
 
-    def select(self, index: np.ndarray) -> Examples:
-        positions = torch.from_numpy(index).to(self.labels.device)
-        return Examples(self.inputs.select(index), self.labels[positions], self.tasks[positions])
+    @property
+    def columns(self) -> LabelColumns:
+        """Which columns a row may use while training."""
+        return self.learner.columns
+
+    def objective(self, batch: Examples) -> Tensor:
+        """What a step on a batch minimises."""
+        return self.loss(self.network(batch.inputs), batch)
+
+    def loss(self, logits: Tensor, batch: Examples, replayed: int = 0, stored: int = 0) -> Tensor:
+        """Loss of rows with these logits, of which the last ``replayed`` are from memories."""
+        return self.learner.row_loss(
+            ScoredRows(
+                logits=self.columns.restrict(logits, batch.tasks),
+                labels=batch.labels,
+                tasks=batch.tasks,
+                counts=self.counts,
+                one_group=self.columns.setting == "cil",
+                replayed=replayed,
+                stored=stored,
+            )
+        )
+
+    def adjust(self, epoch: int) -> None:
+        """Called when the gradients of a batch are known, before the step."""
+
+    def finish(self) -> None:
+        """Called after the last step; here a method keeps what it needs of the task."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +95,33 @@ class Schedule:
             yield (examples if len(chosen) == len(examples) else examples.select(chosen)).read(rng)
 
 
+@dataclass(frozen=True)
+class Checkpointed:
+    """What a loop depends on beside what was there before it: copies of it, and the way back."""
+
+    save: Callable[[], State]
+    load: Callable[[State], None]
+
+
 def train(
-    examples: Examples,
-    schedule: Schedule,
-    epochs: Iterable[int],
-    optimizer: torch.optim.Optimizer,
-    objective: Callable[[Examples], Tensor],
-    adjust: Callable[[], None],
+    task: TaskTraining, optimizer: torch.optim.Optimizer, epochs: int, schedule: Schedule, checkpointed: Checkpointed
 ) -> None:
-    """Minimises ``objective`` over batches; ``adjust`` may change gradients before each update."""
-    for epoch in epochs:
-        for batch in schedule.batches(examples, epoch):
-            optimizer.zero_grad()
-            objective(batch).backward()
-            adjust()
-            optimizer.step()
+    """Minimises the objective of a task over batches; can be interrupted after any epoch and resumed exactly."""
+    network = task.network
+    for epoch in task.tracker.steps("train", epochs, checkpointed.save, checkpointed.load):
+        with network.dropout_from(torch_generator(network.device, schedule.seed, "dropout", schedule.task, epoch)):
+            for batch in schedule.batches(task.examples, epoch):
+                optimizer.zero_grad()
+                loss = task.objective(batch)
+                check_finite(loss, "the loss", schedule.task, epoch)
+                loss.backward()
+                task.adjust(epoch)
+                optimizer.step()
+
+
+def check_finite(value: Tensor, name: str, task: int, epoch: int) -> None:
+    """Ends the training of a task in which a value has become NaN or infinite."""
+    if not value.isfinite().all():
+        raise DivergenceError(
+            f"{name} of task {task} is not finite in epoch {epoch}: try a smaller lr, or scale the features"
+        )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from delome.errors import DivergenceError
 from delome.persistence.state import State
 from delome.progress import Tracker
 
 
-def adam_steps(
-    rows: Tensor, lr: float, count: int, rng: np.random.Generator, tracker: Tracker
-) -> Iterator[torch.optim.Adam]:
-    """The optimiser of ``rows``, once for each of ``count`` steps; they can be interrupted after any of them.
+def descend(
+    rows: Tensor,
+    distance: Callable[[], Tensor],
+    lr: float,
+    count: int,
+    rng: np.random.Generator,
+    tracker: Tracker,
+) -> None:
+    """Minimises ``distance`` in ``rows`` by ``count`` steps of Adam; they can be interrupted after any of them.
 
     Draws from ``rng`` go on where an interrupted life had stopped.
     """
@@ -41,5 +47,13 @@ def adam_steps(
         drawn["state"] = {"state": np.array(state.value("state"), dtype=np.uint64)}
         rng.bit_generator.state = drawn | {name: state.value(name) for name in ("has_uint32", "uinteger")}
 
-    for _ in tracker.steps("memory", count, save, load):
-        yield optimizer
+    for step in tracker.steps("memory", count, save, load):
+        optimizer.zero_grad()
+        reached = distance()
+        if not reached.isfinite():
+            raise DivergenceError(
+                f"the memory's distance to its task is not finite in step {step}: "
+                "try a smaller memory_lr, or scale the features"
+            )
+        reached.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
+        optimizer.step()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from delome.lengths import lengths_of
 from delome.memories.bank import Memory
-from delome.memories.descent import adam_steps
+from delome.memories.descent import descend
 from delome.memories.initial import ClassRows
 from delome.memories.kernel import CPU
 from delome.progress import Tracker
@@ -21,7 +21,8 @@ from delome.streams.tasks import Observation
 
 def mean_embeddings(rows: Tensor, encoder: Tensor, sizes: list[int]) -> Tensor:
     """Mean over each class's rows of ``φ / ‖φ‖`` with φ = relu(x W)."""
-    embedded = functional.normalize((rows @ encoder).relu(), dim=1, eps=1e-12)
+    units = (rows @ encoder).relu()
+    embedded = units / lengths_of(units).clamp(min=1e-12)
     return torch.stack([part.mean(dim=0) for part in embedded.split(sizes)])
 
 
@@ -52,10 +53,11 @@ class DistributionMatching:
         bound = (6 / (task.width + self.width)) ** 0.5  # Glorot's, of all columns
         real, real_sizes = torch.cat(task.real).to(self.device), [len(part) for part in task.real]
         rows, sizes = torch.cat(task.start).to(self.device).requires_grad_(), [len(part) for part in task.start]
-        for optimizer in adam_steps(rows, self.lr, self.encoders, rng, tracker):
+
+        def distance() -> Tensor:
             encoder = uniform(rng, (len(task.columns), self.width), bound).to(self.device)
             wanted = mean_embeddings(real, encoder, real_sizes)
-            optimizer.zero_grad()
-            distribution_distance(wanted, mean_embeddings(rows, encoder, sizes)).backward()
-            optimizer.step()
+            return distribution_distance(wanted, mean_embeddings(rows, encoder, sizes))
+
+        descend(rows, distance, self.lr, self.encoders, rng, tracker)
         return task.remember(observation, list(rows.detach().split(sizes)))

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from delome.memories.bank import Memory
-from delome.memories.descent import adam_steps
+from delome.memories.descent import descend
 from delome.memories.initial import ClassRows, Initial
 from delome.memories.kernel import CPU, Kernel
 from delome.memories.kernel_matching import relative_loss
@@ -120,16 +120,16 @@ class GradientMatching:
         memory.rows.requires_grad_()
         sizes = torch.tensor(memory.sizes, device=self.device)
         everything = Stacked.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
-        for optimizer in adam_steps(memory.rows, self.lr, self.networks, rng, tracker):
+
+        def distance() -> Tensor:
             first, second = draw_network()
             with torch.no_grad():
                 shown = everything or Stacked.of([_sample(part, rng) for part in real], self.device)
                 wanted = class_gradients(shown, first, second, targets, self.loss)
             reached = class_gradients(memory, first, second, targets, self.loss)
-            distance = (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
-            optimizer.zero_grad()
-            distance.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
-            optimizer.step()
+            return (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
+
+        descend(memory.rows, distance, self.lr, self.networks, rng, tracker)
         return list(memory.rows.detach().cpu().split(memory.sizes))
 
 

@@ -23,6 +23,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from delome.errors import DivergenceError
 from delome.graph.rows import SparseMatrix
 from delome.graph.sparse import Features, is_sparse_enough, smaller, to_dense, used_columns, widen
 from delome.memories.bank import Memory
@@ -166,6 +167,8 @@ def match(
     start = np.asarray(to_dense(weights @ real), dtype=np.float32)
     if scale == 0:
         return Matched(start, 0, regime)
+    if not math.isfinite(scale):
+        raise DivergenceError("the features are too large for the lengths of their rows to be computed: scale them")
     scaled = real * np.float32(1 / scale)
     if regime == "gram":
         coordinates, back = gram_coordinates(scaled)

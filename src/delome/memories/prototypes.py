@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from delome.lengths import lengths_of
+
 MOMENTUM = 0.9
 WEIGHT_DECAY = 1e-4
 SHORTEST = 1e-12
@@ -20,8 +22,8 @@ def normalise(vectors: Tensor) -> Tensor:
     >>> normalise(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    lengths = vectors.norm(dim=-1, keepdim=True)
-    return vectors / torch.where(lengths > SHORTEST, lengths, 1)
+    lengths = lengths_of(vectors)
+    return vectors / torch.where(lengths <= SHORTEST, 1, lengths)
 
 
 class Trained:

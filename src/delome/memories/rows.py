@@ -58,7 +58,8 @@ def _centroids(rows: Features, count: int, rng: np.random.Generator) -> np.ndarr
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():
+    # what overflows is found in the memory that comes of it
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
         # rows that repeat each other give fewer distinct centroids, which is as it should be
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = KMeans(count, n_init=1, random_state=int(rng.integers(2**31))).fit(

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from delome.learning.penalty import PenaltyLearner
-from delome.learning.training import Examples, Schedule
+from delome.learning import METHODS
+from delome.learning.penalty import PenaltyLearner, PenaltyTraining
 from delome.parameters import Param
-from delome.persistence.state import Keeps
-from delome.streams.tasks import Observation
 
 
-@dataclass(kw_only=True)
+@METHODS.register("ewc")
 class EWC(PenaltyLearner):
     """``L = L_cur + λ Σ_k Σ_i F_k,i (θ_i - θ*_k,i)²`` (Kirkpatrick et al., 2017).
 
     F_k is the squared gradient of the task's loss at its optimum, a mean over batches, as in the benchmark of the paper
-    (λ is tuned for it; Fisher information proper is a mean of per-node squares and far larger).
+    (Fisher information proper is a mean of per-node squares and far larger).
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))
@@ -28,13 +25,10 @@ class EWC(PenaltyLearner):
     5
     """
 
-    strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
+    strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 10_000.0
 
-    family: ClassVar[str] = "penalty"
-    keeps: ClassVar[Keeps] = Keeps("0", "2·p", "8·p")
-    citation: ClassVar[str] = "Kirkpatrick et al., 2017"
-    summary: ClassVar[str] = "penalty on parameters with large loss gradients at old optima"
+    citation = "Kirkpatrick et al., 2017"
+    summary = "penalty on parameters with large loss gradients at old optima"
 
-    def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:
-        fisher = self.squared_gradients(examples, schedule, self.task_loss)
-        self.accumulate([self.strength * f for f in fisher])
+    def remember(self, task: PenaltyTraining) -> None:
+        self.accumulate([self.strength * fisher for fisher in task.squared_gradients(task.task_loss)])

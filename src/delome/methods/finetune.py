@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from delome.learning.gradient import GradientLearner
+from delome.learning import METHODS, GradientLearner
 
 
-@dataclass(kw_only=True)
+@METHODS.register("finetune")
 class FineTune(GradientLearner):
     """The shared loop with the class-balanced loss and nothing against forgetting.
 
@@ -21,6 +18,6 @@ class FineTune(GradientLearner):
     [0, 0, 0, 0, 99]
     """
 
-    family: ClassVar[str] = "bound"
-    citation: ClassVar[str] = "baseline"
-    summary: ClassVar[str] = "trains on each task in turn and forgets: the lower bound"
+    family = "bound"
+    citation = "baseline"
+    summary = "trains on each task in turn and forgets: the lower bound"

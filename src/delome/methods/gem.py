@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -11,12 +10,14 @@ import scipy.optimize
 import torch
 from torch import Tensor
 
+from delome.backbones.examples import Examples
 from delome.errors import StateError
-from delome.learning.gradient import GradientLearner
-from delome.learning.training import Examples
-from delome.losses import Balanced
+from delome.learning import METHODS, GradientLearner, TaskTraining
+from delome.learning.footprint import Footprint, FootprintFormula
+from delome.learning.training import check_finite
+from delome.losses import Balanced, ScoredRows
 from delome.parameters import Param
-from delome.persistence.state import Keeps, State, Storage
+from delome.persistence.state import State
 from delome.progress import Tracker
 from delome.randomness import generator
 from delome.streams.columns import LabelColumns
@@ -30,7 +31,8 @@ def project(gradient: Tensor, old: Tensor, margin: float) -> Tensor:
     """Gradient changed as little as possible so that no old task's loss rises: g + Gᵀ v.
 
     v solves min ½ vᵀ(G Gᵀ + εI)v + (G g)ᵀv subject to v ≥ margin; with u = v - margin this is a non-negative least
-    squares problem. Untouched if it already agrees with every old gradient (row of ``old``).
+    squares problem. Untouched if it already agrees with every old gradient (row of ``old``), and NaN if products of
+    gradients are not finite: then there is no direction to keep.
 
     >>> project(torch.tensor([1.0, 0.0]), torch.tensor([[-1.0, 1.0]]), 0.5).tolist()
     [0.5, 0.5]
@@ -41,14 +43,14 @@ def project(gradient: Tensor, old: Tensor, margin: float) -> Tensor:
     gram = (old @ old.T).double().cpu().numpy() + DAMPING * np.eye(len(old))
     with np.errstate(over="ignore", invalid="ignore"):
         linear = agreement + gram @ np.full(len(old), margin)
-    if not np.isfinite(linear).all():  # training has diverged: there is no direction to keep
-        return gradient
+    if not np.isfinite(linear).all():
+        return torch.full_like(gradient, torch.nan)
     factor = np.linalg.cholesky(gram)
     u, _ = scipy.optimize.nnls(factor.T, -scipy.linalg.solve_triangular(factor, linear, lower=True))
     return gradient + torch.from_numpy(u + margin).to(old) @ old
 
 
-@dataclass(kw_only=True)
+@METHODS.register("gem")
 class GEM(GradientLearner):
     """Projects each step's gradient so that it does not raise the loss on stored nodes of old tasks (Lopez-Paz and
     Ranzato, 2017). The stored nodes' neighbours are needed too, so it keeps every old graph and says so.
@@ -65,58 +67,26 @@ class GEM(GradientLearner):
     5
     """
 
-    stored: Annotated[int, Param("training nodes stored per task, spread over its classes", least=1)] = 100
-    margin: Annotated[float, Param("least share γ of each old gradient once one disagrees", least=0)] = 0.5
+    stored: Annotated[int, Param("training nodes stored per task, spread over its classes", at_least=1)] = 100
+    margin: Annotated[float, Param("least share γ of each old gradient once one disagrees", at_least=0)] = 0.5
 
-    needs_past: ClassVar[bool] = True
-    family: ClassVar[str] = "gradient projection"
-    keeps: ClassVar[Keeps] = Keeps("N", "N·F + T·p", "4·N·F + 4·T·p + 4·E + 4·N + 4·T")
-    citation: ClassVar[str] = "Lopez-Paz and Ranzato, 2017"
-    summary: ClassVar[str] = "projects gradients so that stored nodes of old tasks do not get worse; keeps every graph"
+    needs_past = True
+    family = "gradient projection"
+    keeps = FootprintFormula("N", "N·F + T·p", "4·N·F + 4·T·p + 4·E + 4·N + 4·T")
+    citation = "Lopez-Paz and Ranzato, 2017"
+    summary = "projects gradients so that stored nodes of old tasks do not get worse; keeps every graph"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def forget(self) -> None:
+        super().forget()
         self.positions: list[np.ndarray] = []
 
-    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> GEMTraining:
         with tracker.phase("prepare"):
             past = [self.examples(task) for task in observation.past()]
-            self._old = [task.select(stored) for task, stored in zip(past, self.positions, strict=True)]
-        self._gradients: tuple[int, Tensor] | None = None
-        return examples
-
-    def adjust(self) -> None:
-        if not self._old:
-            return
-        parameters = list(self.network.parameters())
-        if self._gradients is None or self._gradients[0] != self.epoch:
-            self._gradients = self.epoch, torch.stack([self._old_gradient(k) for k in range(len(self._old))])
-        flat = torch.cat([_grad(parameter).flatten() for parameter in parameters])
-        projected = project(flat, self._gradients[1], self.margin)
-        if projected is flat:
-            return
-        for parameter, part in zip(parameters, projected.split([p.numel() for p in parameters]), strict=True):
-            _grad(parameter).copy_(part.view_as(parameter))
-
-    def _old_gradient(self, task: int) -> Tensor:
-        """Flat gradient of the class-balanced loss on the stored nodes of an old task."""
-        rng = generator(self.seed, "fanout of old tasks", len(self._old), self.epoch, task)
-        stored = self._old[task].read(rng)
-        columns = LabelColumns(self.setting, self.columns.tasks[: task + 1])
-        logits = columns.restrict(self.network(stored.inputs), stored.tasks)
-        loss = Balanced()(logits, stored.labels, torch.zeros_like(stored.tasks), self.counts)
-        gradients = torch.autograd.grad(loss, list(self.network.parameters()))
-        return torch.cat([gradient.flatten() for gradient in gradients])
-
-    def end(self, observation: Observation, tracker: Tracker) -> None:
-        rng = generator(self.seed, "gem", observation.index)
-        share = -(-self.stored // len(observation.classes))
-        chosen = []
-        for column in observation.classes:
-            own = np.flatnonzero(observation.labels == column)
-            chosen.append(rng.choice(own, min(share, len(own)), replace=False))
-        self.positions.append(np.sort(np.concatenate(chosen)))
-        self._old, self._gradients = [], None
+            if any(stored.max() >= len(task) for task, stored in zip(past, self.positions, strict=True)):
+                raise StateError("the state does not fit the learner: it stores nodes that are not there")
+            old = [task.select(stored) for task, stored in zip(past, self.positions, strict=True)]
+        return GEMTraining(self, observation, examples, tracker, old)
 
     def state(self) -> State:
         state = super().state()
@@ -126,14 +96,64 @@ class GEM(GradientLearner):
     def load_state(self, state: State) -> None:
         super().load_state(state)
         names = [f"stored.{k}" for k in range(len(self.columns.tasks))]
-        self.positions = [state.tensor(name, [state.tensors[name].numel()], torch.int64).numpy() for name in names]
-        if any((positions < 0).any() or (positions >= self.kept_graphs.rows).any() for positions in self.positions):
+        self.positions = [state.tensor(name, [None], torch.int64).numpy() for name in names]
+        if any(
+            not len(stored) or stored.min() < 0 or stored.max() >= self.past_graphs.rows for stored in self.positions
+        ):
             raise StateError("the state does not fit the learner: it stores nodes that are not there")
 
-    def storage(self) -> Storage:
-        kept = self.kept_graphs
-        gradients = len(self.positions) * sum(parameter.numel() for parameter in self.network.parameters())
-        return Storage(kept.rows, kept.floats + gradients, kept.bytes + 4 * gradients)
+    def storage(self) -> Footprint:
+        past = self.past_graphs
+        weights = sum(parameter.numel() for parameter in self.network.parameters()) if self.positions else 0
+        gradients = len(self.positions) * weights
+        return Footprint(past.rows, past.floats + gradients, past.bytes + 4 * gradients)
+
+
+class GEMTraining(TaskTraining):
+    """Projects the gradients of each step by those of the stored nodes of every old task."""
+
+    learner: GEM
+
+    def __init__(
+        self, learner: GEM, observation: Observation, examples: Examples, tracker: Tracker, old: list[Examples]
+    ) -> None:
+        super().__init__(learner, observation, examples, tracker)
+        self.old = old
+        self._gradients: tuple[int, Tensor] | None = None
+
+    def adjust(self, epoch: int) -> None:
+        if not self.old:
+            return
+        if self._gradients is None or self._gradients[0] != epoch:
+            self._gradients = epoch, torch.stack([self._old_gradient(k, epoch) for k in range(len(self.old))])
+        parameters = list(self.network.parameters())
+        flat = torch.cat([_grad(parameter).flatten() for parameter in parameters])
+        projected = project(flat, self._gradients[1], self.learner.margin)
+        if projected is flat:
+            return
+        check_finite(projected, "the projected gradient", self.observation.index, epoch)
+        for parameter, part in zip(parameters, projected.split([p.numel() for p in parameters]), strict=True):
+            _grad(parameter).copy_(part.view_as(parameter))
+
+    def _old_gradient(self, task: int, epoch: int) -> Tensor:
+        """Flat gradient of the class-balanced loss on the stored nodes of an old task."""
+        rng = generator(self.learner.seed, "fanout of old tasks", len(self.old), epoch, task)
+        stored = self.old[task].read(rng)
+        known = LabelColumns(self.columns.setting, self.columns.tasks[: task + 1])
+        logits = known.restrict(self.network(stored.inputs), stored.tasks)
+        loss = Balanced()(ScoredRows(logits, stored.labels, torch.zeros_like(stored.tasks), self.counts))
+        gradients = torch.autograd.grad(loss, list(self.network.parameters()))
+        return torch.cat([gradient.flatten() for gradient in gradients])
+
+    def finish(self) -> None:
+        observation, learner = self.observation, self.learner
+        rng = generator(learner.seed, "gem", observation.index)
+        share = -(-learner.stored // len(observation.classes))
+        chosen = []
+        for column in observation.classes:
+            own = np.flatnonzero(observation.labels == column)
+            chosen.append(rng.choice(own, min(share, len(own)), replace=False))
+        learner.positions.append(np.sort(np.concatenate(chosen)))
 
 
 def _grad(parameter: torch.nn.Parameter) -> Tensor:

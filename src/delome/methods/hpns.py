@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,11 +16,13 @@ from torch.nn import functional
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.graph.rows import Rows
-from delome.learning.learner import Learner, check_width
-from delome.learning.training import Schedule
+from delome.learning.footprint import Footprint, FootprintFormula
+from delome.learning.isolation import isolated
+from delome.learning.learner import METHODS, Learner, check_width
+from delome.learning.training import Schedule, check_finite
 from delome.memories.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
-from delome.persistence.state import Keeps, State, Storage, whole_numbers
+from delome.persistence.state import State, whole_numbers
 from delome.progress import Tracker
 from delome.randomness import generator, uniform
 from delome.streams.columns import Setting
@@ -38,7 +39,7 @@ MOST_WEIGHTS = 10**8
 """Weights of the attention over a node's embeddings beyond which parameters are refused."""
 
 
-@dataclass(kw_only=True)
+@METHODS.register("hpns")
 class HPNs(Learner):
     """``L = CE(h₁(e)) + 10·CE(h₃[p, pᴺ, pᶜ]) + CE(h₂[p, pᴺ]) + MSE(p, e)`` (Zhang, Song, Tao, 2023).
 
@@ -66,53 +67,61 @@ class HPNs(Learner):
     """
 
     setting: Annotated[Setting, Param("task-incremental (til) only")] = "til"
-    dimension: Annotated[int, Param("length d_p of embeddings and prototypes", least=1)] = 16
-    neighbours_first: Annotated[int, Param("neighbours drawn at hop 1", least=0)] = 5
-    neighbours_second: Annotated[int, Param("neighbours drawn at hop 2", least=0)] = 7
-    attribute_extractors: Annotated[int, Param("extractors of a task for the node's own features", least=1)] = 1
-    relation_extractors: Annotated[int, Param("extractors of a task for its neighbours' features", least=1)] = 2
-    pool: Annotated[int, Param("extractors of each kind before tasks have to share them", least=1)] = 22
+    dimension: Annotated[int, Param("length d_p of embeddings and prototypes", at_least=1)] = 16
+    neighbours_first: Annotated[int, Param("neighbours drawn at hop 1", at_least=0)] = 5
+    neighbours_second: Annotated[int, Param("neighbours drawn at hop 2", at_least=0)] = 7
+    attribute_extractors: Annotated[int, Param("extractors of a task for the node's own features", at_least=1)] = 1
+    relation_extractors: Annotated[int, Param("extractors of a task for its neighbours' features", at_least=1)] = 2
+    pool: Annotated[int, Param("extractors of each kind before tasks have to share them", at_least=1)] = 22
     threshold: Annotated[
         float, Param("1 - cosine beyond which an atomic or node embedding becomes a prototype", above=0)
     ] = 0.2
     class_threshold: Annotated[float, Param("the same for class prototypes", above=0)] = 0.4
-    epochs: Annotated[int, Param("passes over the training nodes of a task", least=1)] = 90
-    establish_after: Annotated[int, Param("epochs before prototypes are made; at most half of all", least=0)] = 35
-    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", least=1)] = 100
+    epochs: Annotated[int, Param("passes over the training nodes of a task", at_least=1)] = 90
+    establish_after: Annotated[int, Param("epochs before prototypes are made; at most half of all", at_least=0)] = 35
+    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", at_least=1)] = 100
     lr: Annotated[float, Param("step size of SGD", above=0)] = 0.1
 
-    settings: ClassVar[tuple[str, ...]] = ("til",)
-    family: ClassVar[str] = "prototypes"
-    keeps: ClassVar[Keeps] = Keeps("0", "P·d + A·F·d", "4·P·d + 4·A·F·d")
-    summary: ClassVar[str] = "matches nodes to prototypes that grow in number; new extractors for each task"
-    citation: ClassVar[str] = "Zhang, Song, Tao, 2023"
+    settings = ("til",)
+    family = "prototypes"
+    keeps = FootprintFormula("0", "P·d + A·F·d", "4·P·d + 4·A·F·d")
+    summary = "matches nodes to prototypes that grow in number; new extractors for each task"
+    citation = "Zhang, Song, Tao, 2023"
 
-    def __post_init__(self) -> None:
-        if self.setting == "cil":
-            raise ParameterError(
-                "HPNs does not work in setting 'cil': its heads only tell apart the classes of one task, "
-                "so the task must be known; use setting til"
-            )
-        super().__post_init__()
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
         if self.pool < max(self.attribute_extractors, self.relation_extractors):
             raise ParameterError(f"pool must be at least the number of extractors of a task, not {self.pool}")
-        # attribute slots, then the slots of all neighbours for each relation extractor
-        self.neighbours = self.neighbours_first + self.neighbours_second
-        self.slots = self.attribute_extractors + self.relation_extractors * self.neighbours
         if self.slots**2 * self.dimension > MOST_WEIGHTS:
             raise ParameterError(
                 f"{self.slots} embeddings of dimension {self.dimension} for each node are too many: "
                 "lower dimension, the neighbours or the extractors of a task"
             )
+
+    @property
+    def neighbours(self) -> int:
+        """Neighbours that are drawn of a node."""
+        return self.neighbours_first + self.neighbours_second
+
+    @property
+    def slots(self) -> int:
+        """Attribute slots, then the slots of all neighbours for each relation extractor."""
+        return self.attribute_extractors + self.relation_extractors * self.neighbours
+
+    def forget(self) -> None:
+        super().forget()
         self._start(0)
 
     def _start(self, width: int) -> None:
-        """Nothing learned yet, for features of this width."""
+        """No task learned yet, for features of this width; nothing is drawn while that is 0."""
         self.width = width
         self.extractors: dict[str, list[Trained]] = {"attribute": [], "relation": []}
         self.extractors_of_tasks: list[dict[str, list[int]]] = []
         self.heads: dict[str, Trained] = {}
         self.tables: dict[str, PrototypeTable] = {}
+        self.attention = torch.empty(0)
+        if not width:
+            return
         for name, more in PROTOTYPES_READ.items():
             inputs = (self.slots + more) * self.dimension
             self.heads[name] = Trained(torch.empty(inputs + 1, 0, device=self.torch_device))
@@ -126,7 +135,7 @@ class HPNs(Learner):
         rng = generator(self.seed, name, number)
         return uniform(rng, (inputs + 1, outputs), 1 / math.sqrt(inputs)).to(self.torch_device)
 
-    def _learn(self, observation: Observation, tracker: Tracker) -> None:
+    def learn(self, observation: Observation, tracker: Tracker) -> None:
         index, graph, train = observation.index, observation.graph, observation.train
         schedule = Schedule(self.batch_size, self.seed, index)
         with tracker.phase("prepare"):
@@ -151,7 +160,7 @@ class HPNs(Learner):
                 neighbours = self._neighbours(graph, nodes, self._draws(len(nodes), rng))
                 embeddings = self._embed(rows, nodes, neighbours, self._extractors_of(index))
                 batch_labels = labels[torch.from_numpy(batch).to(self.torch_device)]
-                self._step(index, embeddings, batch_labels, establish=epoch >= establish_after)
+                self._step(index, epoch, embeddings, batch_labels, establish=epoch >= establish_after)
 
     def _widen_heads(self, classes: int) -> None:
         """Gives every head an output for each class of a task; outputs that are there stay as they are."""
@@ -246,7 +255,7 @@ class HPNs(Learner):
         by_class = functional.cross_entropy(self._logits("classes", task, atomic, node, class_), labels)
         return by_embedding + CLASS_HEAD_WEIGHT * by_class + by_node + functional.mse_loss(atomic, embeddings)
 
-    def _step(self, task: int, embeddings: Tensor, labels: Tensor, establish: bool) -> None:
+    def _step(self, task: int, epoch: int, embeddings: Tensor, labels: Tensor, establish: bool) -> None:
         """One gradient step on a batch."""
         trained = [*self._extractors_of(task), self.heads["embeddings"]]
         lr = self.lr
@@ -255,6 +264,7 @@ class HPNs(Learner):
             lr *= LR_DECAY
             trained += [self.heads["nodes"], self.heads["classes"]]
         loss = self._loss(task, embeddings, labels, found)
+        check_finite(loss, "the loss", task, epoch)
         tables = [self.tables[level] for level in numbers]
         values = [each.value for each in trained] + [table.rows.value for table in tables]
         gradients = iter(torch.autograd.grad(loss, values))
@@ -263,17 +273,16 @@ class HPNs(Learner):
         for table, matched in zip(tables, numbers.values(), strict=True):
             table.step(next(gradients), self.lr, matched)
 
-    @property
-    def _form_of_inputs(self) -> Hashable:
+    def inputs_key(self) -> Hashable:
         return "graph", self.width
 
-    def _inputs(self, graph: Graph, nodes: np.ndarray) -> tuple[Graph, np.ndarray]:
+    def inputs(self, graph: Graph, nodes: np.ndarray) -> tuple[Graph, np.ndarray]:
         check_width(graph, self.width)
         graph.refuse_weights("HPNs")
         return graph, nodes
 
     @torch.no_grad()
-    def _scores(self, inputs: tuple[Graph, np.ndarray], task: int) -> Tensor:
+    def logits(self, inputs: tuple[Graph, np.ndarray], task: int) -> Tensor:
         graph, nodes = inputs
         rows = Rows.of(graph.features, self.torch_device)
         classes = list(self.columns.tasks[task])
@@ -288,6 +297,8 @@ class HPNs(Learner):
             embeddings = self._embed(rows, chosen, neighbours, self._extractors_of(task))
             found = self._match(embeddings, establish=False)[1]
             logits = self._logits("classes", task, *found.values())
+            # an embedding that is not finite is nearest to some prototype all the same
+            logits[~embeddings.isfinite().flatten(1).all(dim=1)] = torch.nan
             scores[torch.from_numpy(members).to(self.torch_device)[:, None], classes] = logits
         return scores
 
@@ -314,9 +325,14 @@ class HPNs(Learner):
             state.tensors[f"{name}.momentum"] = each.momentum.clone()
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self._start(state.whole_number("width"))
+        width = state.whole_number("width")
+        if width:  # what is drawn again is made in the image of what is there
+            state.tensor("prototypes.atomic", (None, self.dimension))
+            state.tensor("head.embeddings", (self.slots * self.dimension + 1, None))
+        self._start(width)
         self.extractors_of_tasks = copy.deepcopy(state.value("extractors_of_tasks"))
         if self.width:
             self._load_learned(state)
@@ -333,28 +349,31 @@ class HPNs(Learner):
         """Takes back everything that is trained."""
 
         def load(name: str, *shape: int | None) -> Trained:
-            found = state.tensors[name].shape if name in state.tensors else torch.Size()
-            # a size that is not given is what it has grown to
-            grown = [*found, *[0] * len(shape)]
-            wanted = tuple(grown[k] if size is None else size for k, size in enumerate(shape))
-            value, momentum = (state.tensor(key, wanted) for key in (name, f"{name}.momentum"))
+            value = state.tensor(name, shape)  # a size that is not given is what it has grown to
+            momentum = state.tensor(f"{name}.momentum", value.shape)
             return Trained(value.to(self.torch_device, copy=True), momentum.to(self.torch_device, copy=True))
 
         for level in LEVELS:
             self.tables[level] = PrototypeTable(load(f"prototypes.{level}", None, self.dimension))
         for name, head in self.heads.items():
             self.heads[name] = load(f"head.{name}", len(head.value), None)
-        for kind in self.extractors:
+        outputs = max((len(classes) for classes in self.columns.tasks), default=0)
+        too_few = not all(len(table) for table in self.tables.values())
+        too_few |= any(head.value.shape[1] < outputs for head in self.heads.values())
+        for kind, made in self.extractors.items():
             count = sum(name.startswith(f"{kind}.") for name in state.tensors) // 2
+            too_few |= count < len(made)
             self.extractors[kind] = [load(f"{kind}.{number}", self.width, self.dimension) for number in range(count)]
+        if too_few:
+            raise StateError("the state does not fit the learner: it lacks prototypes, outputs or extractors")
 
-    def storage(self) -> Storage:
+    def storage(self) -> Footprint:
         """Prototypes, and the extractors that tasks leave behind."""
         kept = [table.rows for table in self.tables.values()] + [
             each for made in self.extractors.values() for each in made
         ]
         floats = sum(each.value.numel() for each in kept) if self.width else 0
-        return Storage(0, floats, 4 * floats)
+        return Footprint(0, floats, 4 * floats)
 
     def report(self) -> dict[str, list[float]]:
         """How many prototypes there are."""

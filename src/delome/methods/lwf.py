@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from delome.backbones import BACKBONES, Backbone
-from delome.learning.gradient import GradientLearner
-from delome.learning.training import Examples
+from delome.backbones import Network
+from delome.backbones.examples import Examples
+from delome.errors import StateError
+from delome.learning import METHODS, GradientLearner, TaskTraining
+from delome.learning.footprint import Footprint, FootprintFormula
+from delome.learning.gradient import load_network, weights_of
+from delome.learning.isolation import isolated
 from delome.parameters import Param
-from delome.persistence.state import Keeps, State, Storage
+from delome.persistence.state import State
 from delome.progress import Tracker
-from delome.randomness import generator
+from delome.randomness import at_most, generator
 from delome.streams.tasks import Observation
 
 
@@ -30,7 +33,7 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     return -(soft * (logits / temperature).log_softmax(dim=1)).sum(dim=1).mean()
 
 
-@dataclass(kw_only=True)
+@METHODS.register("lwf")
 class LwF(GradientLearner):
     """``L = L_cur + λ Σ D(z, z')``: distils the network of the last task on the new task's nodes (Li and Hoiem, 2017).
 
@@ -46,83 +49,102 @@ class LwF(GradientLearner):
     5
     """
 
-    strength: Annotated[float, Param("weight λ of the distillation", least=0)] = 1.0
+    strength: Annotated[float, Param("weight λ of the distillation", at_least=0)] = 1.0
     temperature: Annotated[float, Param("softening τ of the outputs", above=0)] = 2.0
     kaiming_init: Annotated[bool, Param("normal initial weights of std 1/√fan_in, as in the benchmark")] = True
 
-    family: ClassVar[str] = "distillation"
-    keeps: ClassVar[Keeps] = Keeps("0", "p", "4·p")
-    citation: ClassVar[str] = "Li and Hoiem, 2017"
-    summary: ClassVar[str] = "distils the last network's outputs on the new task's nodes"
+    family = "distillation"
+    keeps = FootprintFormula("0", "p", "4·p")
+    citation = "Li and Hoiem, 2017"
+    summary = "distils the last network's outputs on the new task's nodes"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.teacher: Backbone | None = None
+    def forget(self) -> None:
+        super().forget()
+        self.teacher: Network | None = None
+        self.teacher_outputs = 0
 
-    def reset(self, features: int, classes: int, draw: int = 0) -> None:
-        super().reset(features, classes, draw)
+    def reset(self, features: int, outputs: int, draw: int = 0) -> None:
+        super().reset(features, outputs, draw)
         if self.kaiming_init:
             rng = generator(self.seed, "kaiming", draw)
-            for parameter in (self.network.first, self.network.second):
-                _draw_normal(parameter.data, rng)
+            for parameter in self.network.parameters():
+                if parameter.dim() == 2:
+                    _draw_normal(parameter.data, rng)
 
-    def grow(self, classes: int) -> None:
-        known = self.network.second.shape[1]
-        super().grow(classes)
+    def grow(self, outputs: int) -> None:
+        known = self.outputs
+        before = list(self.network.parameters())
+        super().grow(outputs)
         if self.kaiming_init:
-            _draw_normal(self.network.second.data[:, known:], generator(self.seed, "new columns", known))
+            for old, new in zip(before, self.network.parameters(), strict=True):
+                if new is not old and new.dim() == 2:
+                    _draw_normal(new.data[:, known:], generator(self.seed, "new columns", known))
 
-    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
-        self._taught: tuple[Examples, Tensor] | None = None
-        same_every_epoch = self.fanouts is None and (self.batch_size is None or len(examples) <= self.batch_size)
-        if self.teacher is not None and same_every_epoch:
-            self._taught = examples, self._teach(examples)
-        return examples
-
-    def _teach(self, batch: Examples) -> Tensor:
-        assert self.teacher is not None
-        with torch.no_grad():
-            return self.teacher(batch.inputs)
-
-    def objective(self, batch: Examples) -> Tensor:
-        logits = self.network(batch.inputs)
-        loss = self.loss_of(logits, batch.labels, batch.tasks)
-        if self.teacher is None:
-            return loss
-        taught = self._taught[1] if self._taught and self._taught[0] is batch else self._teach(batch)
-        *old_tasks, _ = self.columns.tasks
-        # a class may be in several old tasks, but its column is distilled once
-        slices = old_tasks if self.setting == "til" else [tuple(dict.fromkeys(c for task in old_tasks for c in task))]
-        for columns in slices:
-            chosen = list(columns)
-            loss = loss + self.strength * distillation(logits[:, chosen], taught[:, chosen], self.temperature)
-        return loss
-
-    def end(self, observation: Observation, tracker: Tracker) -> None:
-        self._taught = None
-        self.teacher = copy.deepcopy(self.network).requires_grad_(False)
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> LwFTraining:
+        return LwFTraining(self, observation, examples, tracker)
 
     def state(self) -> State:
         state = super().state()
+        state.values["teacher_outputs"] = self.teacher_outputs
         if self.teacher is not None:
             teacher = self.teacher.named_parameters()
             state.tensors |= {f"teacher.{name}": parameter.detach().clone() for name, parameter in teacher}
         return state
 
+    @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        if "teacher.first" in state.tensors:
-            # it may have fewer columns than the network, which may have grown since
-            columns = state.tensors["teacher.second"].shape[1]
-            self.teacher = BACKBONES[self.backbone](
-                len(self.network.first), self.hidden, columns, generator(self.seed, "teacher"), self.torch_device
-            ).requires_grad_(False)
-            for name, parameter in self.teacher.named_parameters():
-                parameter.copy_(state.tensor(f"teacher.{name}", parameter.shape))
+        if not self.columns.tasks:
+            return
+        # it may have fewer columns than the network, which may have grown since
+        outputs = state.whole_number("teacher_outputs")
+        if not self.columns.seen <= outputs <= self.outputs:
+            raise StateError(f"the state does not fit the learner: its teacher has {outputs} columns")
+        with at_most(weights_of(state, "teacher")):
+            rng = generator(self.seed, "teacher")
+            self.teacher = self.backbone.network(self.width, outputs, rng, self.torch_device).requires_grad_(False)
+        self.teacher_outputs = outputs
+        load_network(self.teacher, state, "teacher")
 
-    def storage(self) -> Storage:
+    def storage(self) -> Footprint:
         floats = sum(parameter.numel() for parameter in self.teacher.parameters()) if self.teacher else 0
-        return Storage(0, floats, 4 * floats)
+        return Footprint(0, floats, 4 * floats)
+
+
+class LwFTraining(TaskTraining):
+    """Adds the distance from the outputs of the teacher, which sees the same nodes."""
+
+    learner: LwF
+
+    def __init__(self, learner: LwF, observation: Observation, examples: Examples, tracker: Tracker) -> None:
+        super().__init__(learner, observation, examples, tracker)
+        whole = learner.batch_size is None or len(examples) <= learner.batch_size
+        same_every_epoch = learner.fanouts is None and whole
+        self._taught = self._teach(examples) if learner.teacher is not None and same_every_epoch else None
+        *old_tasks, _ = self.columns.tasks
+        # a class may be in several old tasks, but its column is distilled once
+        all_old = tuple(dict.fromkeys(column for task in old_tasks for column in task))
+        self._distilled = old_tasks if learner.setting == "til" else [all_old]
+
+    @torch.no_grad()
+    def _teach(self, batch: Examples) -> Tensor:
+        assert self.learner.teacher is not None
+        return self.learner.teacher(batch.inputs)
+
+    def objective(self, batch: Examples) -> Tensor:
+        logits, learner = self.network(batch.inputs), self.learner
+        loss = self.loss(logits, batch)
+        if learner.teacher is None:
+            return loss
+        taught = self._teach(batch) if self._taught is None else self._taught
+        for columns in self._distilled:
+            chosen = list(columns)
+            loss = loss + learner.strength * distillation(logits[:, chosen], taught[:, chosen], learner.temperature)
+        return loss
+
+    def finish(self) -> None:
+        self.learner.teacher = copy.deepcopy(self.network).requires_grad_(False)
+        self.learner.teacher_outputs = self.learner.outputs
 
 
 def _draw_normal(weights: Tensor, rng: np.random.Generator) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from delome.learning.penalty import PenaltyLearner
-from delome.learning.training import Examples, Schedule
+from delome.backbones.examples import Examples
+from delome.learning import METHODS
+from delome.learning.penalty import PenaltyLearner, PenaltyTraining
 from delome.parameters import Param
-from delome.persistence.state import Keeps, State
-from delome.streams.tasks import Observation
+from delome.persistence.state import State
 
 
-@dataclass(kw_only=True)
+@METHODS.register("mas")
 class MAS(PenaltyLearner):
     """``L = L_cur + λ Σ_i Ω_i (θ_i - θ*_i)²`` with θ* of the last task only (Aljundi et al., 2018).
 
@@ -31,15 +30,13 @@ class MAS(PenaltyLearner):
     5
     """
 
-    strength: Annotated[float, Param("weight λ of the penalty", least=0)] = 10_000.0
+    strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 10_000.0
 
-    family: ClassVar[str] = "penalty"
-    keeps: ClassVar[Keeps] = Keeps("0", "2·p", "8·p")
-    citation: ClassVar[str] = "Aljundi et al., 2018"
-    summary: ClassVar[str] = "penalty on parameters the outputs are sensitive to"
+    citation = "Aljundi et al., 2018"
+    summary = "penalty on parameters the outputs are sensitive to"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def forget(self) -> None:
+        super().forget()
         self.rows_seen = 0
 
     def squared_output(self, batch: Examples) -> Tensor:
@@ -47,12 +44,13 @@ class MAS(PenaltyLearner):
         logits = self.columns.restrict(self.network(batch.inputs), batch.tasks)
         return logits[torch.isfinite(logits)].square().mean()
 
-    def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:
-        sensitivity = self.squared_gradients(examples, schedule, self.squared_output)
+    def remember(self, task: PenaltyTraining) -> None:
+        sensitivity = task.squared_gradients(self.squared_output)
         old = self.importance or [torch.zeros_like(omega) for omega in sensitivity]
-        rows = self.rows_seen + len(examples)
+        new_rows = len(task.examples)
+        rows = self.rows_seen + new_rows
         self.importance = [
-            (self.rows_seen * u + len(examples) * self.strength * omega) / rows
+            (self.rows_seen * u + new_rows * self.strength * omega) / rows
             for u, omega in zip(old, sensitivity, strict=True)
         ]
         self.anchor = [u * p.detach() for u, p in zip(self.importance, self.network.parameters(), strict=True)]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 
-from delome.learning.penalty import PenaltyLearner
-from delome.learning.training import Examples, Schedule
+from delome.backbones.backbone import offered
+from delome.learning import METHODS
+from delome.learning.penalty import PenaltyLearner, PenaltyTraining
 from delome.parameters import Param
-from delome.persistence.state import Keeps
-from delome.streams.tasks import Observation
 
 
-@dataclass(kw_only=True)
+@METHODS.register("twp")
 class TWP(PenaltyLearner):
     """``L = L_cur + Σ_k Σ_i (λ_l I^l_k,i + λ_t I^t_k,i) (θ_i - θ*_k,i)²`` (Liu, Yang, Wang, 2021).
 
@@ -31,20 +29,17 @@ class TWP(PenaltyLearner):
     5
     """
 
-    strength: Annotated[float, Param("weight λ_l of the loss importance", least=0)] = 10_000.0
-    topology_strength: Annotated[float, Param("weight λ_t of the topology importance", least=0)] = 10_000.0
+    strength: Annotated[float, Param("weight λ_l of the loss importance", at_least=0)] = 10_000.0
+    topology_strength: Annotated[float, Param("weight λ_t of the topology importance", at_least=0)] = 10_000.0
 
-    family: ClassVar[str] = "penalty"
-    keeps: ClassVar[Keeps] = Keeps("0", "2·p", "8·p")
-    citation: ClassVar[str] = "Liu, Yang, Wang, 2021"
-    summary: ClassVar[str] = "penalty on parameters that matter to the loss or to attention between neighbours"
+    citation = "Liu, Yang, Wang, 2021"
+    summary = "penalty on parameters that matter to the loss or to attention between neighbours"
 
-    def remember(self, observation: Observation, examples: Examples, schedule: Schedule) -> None:
-        by_loss = self.squared_gradients(examples, schedule, self.task_loss)
+    def remember(self, task: PenaltyTraining) -> None:
+        by_loss = task.squared_gradients(task.task_loss)
+        topology = offered(self.network, "topology", "TWP")(task.observation.graph)
         parameters = list(self.network.parameters())
-        by_topology = torch.autograd.grad(
-            self.network.topology(observation.graph), parameters, allow_unused=True, materialize_grads=True
-        )
+        by_topology = torch.autograd.grad(topology, parameters, allow_unused=True, materialize_grads=True)
         self.accumulate(
             [
                 self.strength * squared + self.topology_strength * slope.square()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,17 +20,27 @@ class State:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
 
-    def tensor(self, name: str, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
-        """Tensor by name, refused unless it has this shape and type."""
+    def tensor(self, name: str, shape: Sequence[int | None], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Tensor by name, refused unless it has this type and shape; ``None`` stands for any size."""
         if name not in self.tensors:
             raise StateError(f"the state does not fit the learner: it has no '{name}'")
         found = self.tensors[name]
-        if tuple(found.shape) != tuple(shape) or found.dtype != dtype:
+        sizes = [*found.shape, *[0] * len(shape)]
+        wanted = tuple(sizes[place] if size is None else size for place, size in enumerate(shape))
+        if tuple(found.shape) != wanted or found.dtype != dtype:
             raise StateError(
                 f"the state does not fit the learner: '{name}' is {found.dtype} of shape {tuple(found.shape)}, "
-                f"not {dtype} of shape {tuple(shape)}"
+                f"not {dtype} of shape {wanted}"
             )
-        return found
+        if not _is_finite(found):
+            raise StateError(f"the state does not fit the learner: '{name}' holds numbers that are not finite")
+        # what was made in inference mode cannot take part in training
+        return found.clone() if found.is_inference() else found
+
+    def not_finite(self) -> list[str]:
+        """Names of the tensors and values that hold NaN or infinite numbers."""
+        tensors = [name for name, tensor in self.tensors.items() if not _is_finite(tensor)]
+        return tensors + [name for name, value in self.values.items() if not all(map(math.isfinite, _numbers(value)))]
 
     def whole_number(self, name: str) -> int:
         """Value by name, refused unless it is a whole number from 0 on."""
@@ -49,25 +60,14 @@ def whole_numbers(values: Any, name: str) -> list[int]:
     return list(values)
 
 
-@dataclass(frozen=True)
-class Keeps:
-    """What a method keeps for old tasks, as formulas of budget b, classes seen C, dense features F, tasks T, network
-    parameters p, nodes N and edges E of all task graphs, random features D, prototypes P of dimension d, and
-    extractors A."""
-
-    rows: str = "0"
-    floats: str = "0"
-    bytes: str = "0"
+def _is_finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
-KEEPS_ROWS = Keeps("b·C", "b·C·F", "4·b·C·F + 16·b·C")
-"""Budgeted rows with their labels and positions."""
-
-
-@dataclass(frozen=True)
-class Storage:
-    """What a learner keeps for the sake of old tasks, besides the network itself."""
-
-    rows: int = 0
-    floats: int = 0
-    bytes: int = 0
+def _numbers(value: Any) -> Iterator[float]:
+    """Floating-point numbers inside a plain value."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(inner)

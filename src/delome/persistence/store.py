@@ -27,6 +27,11 @@ _FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
 
 def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> None:
     """Writes a state, and in ``about`` what a reader needs to know about it, in place of the one that is there."""
+    if bad := state.not_finite():
+        raise StorageError(
+            f"cannot write '{folder}': '{bad[0]}' holds numbers that are not finite; "
+            "try a smaller lr, or scale the features"
+        )
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in state.tensors.items():
         memory = _MEMORY_OF_A_TASK.match(name)

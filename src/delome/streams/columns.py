@@ -34,6 +34,10 @@ class LabelColumns:
         for task, columns in enumerate(tasks):
             self._allowed[task, list(columns)] = True
 
+    def allowed(self, task: int) -> tuple[int, ...]:
+        """Columns that a row of a task may use."""
+        return tuple(range(self.seen)) if self.setting == "cil" else self.tasks[task]
+
     def restrict(self, logits: Tensor, tasks: Tensor) -> Tensor:
         """Logits over the ``seen`` columns; columns a row may not use are -inf."""
         logits = logits[:, : self.seen]

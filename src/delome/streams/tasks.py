@@ -125,13 +125,16 @@ class Task:
     def prepared(
         self, split: str, form: Hashable, prepare: Callable[[Graph, np.ndarray], Any]
     ) -> tuple[Any, np.ndarray]:
-        """What ``prepare`` makes of the nodes of a split, and the user's labels; made once for each ``form``."""
-        if (split, form) not in self._prepared:
-            nodes, graph = getattr(self, split), self.graph
-            labels = graph.user_labels
-            assert labels is not None
-            self._prepared[split, form] = prepare(graph, nodes), labels[nodes]
-        return self._prepared[split, form]
+        """What ``prepare`` makes of the nodes of a split, and the user's labels; made once for each ``form`` but None."""
+        if (found := self._prepared.get((split, form))) is not None:
+            return found
+        nodes, graph = getattr(self, split), self.graph
+        labels = graph.user_labels
+        assert labels is not None
+        made = prepare(graph, nodes), labels[nodes]
+        if form is not None:
+            self._prepared[split, form] = made
+        return made
 
     def _refuse_learners(self) -> None:
         if (learner := _learning.get()) is not None:
