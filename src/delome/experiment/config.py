@@ -65,9 +65,9 @@ class RunConfig:
         """Fills in defaults and refuses what cannot be run; the budget defaults to the dataset's usual one."""
         source, _ = parse_name(dataset)
         learner = method(method_name)
-        check_option("seeds", seeds, least=1)
-        check_option("classes_per_task", classes_per_task, least=1)
-        check_option("split_seed", split_seed, least=0)
+        check_option("seeds", seeds, at_least=1)
+        check_option("classes_per_task", classes_per_task, at_least=1)
+        check_option("split_seed", split_seed, at_least=0)
         check_option("inter_task_edges", inter_task_edges)
         if split not in SPLITS:
             raise ParameterError(unknown("split", str(split), SPLITS))
@@ -86,7 +86,7 @@ class RunConfig:
         chosen |= assigned
         parameters = values_of(learner(**chosen))
         first = parameters.pop("seed")
-        check_option("the last seed", first + seeds - 1, least=0)
+        check_option("the last seed", first + seeds - 1, at_least=0)
         return cls(
             dataset=dataset,
             method=method_name,

@@ -2,81 +2,95 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from delome.backbones.examples import Examples
+from delome.errors import ParameterError
+from delome.learning.footprint import ROWS, Footprint
 from delome.learning.gradient import GradientLearner
 from delome.learning.isolation import isolated
-from delome.learning.training import Examples
-from delome.memories import Memory, MemoryBank, MemoryBuilder
-from delome.persistence.state import State, Storage
+from delome.learning.training import TaskTraining
+from delome.losses import LOSSES, Debiased, Loss, ScoredRows
+from delome.memories import MEMORIES, Context, MemoryBank, MemoryBuilder, PropagatedRows
+from delome.memories.merging import with_counts
+from delome.parameters import Param, Part
+from delome.persistence.state import State
 from delome.progress import Tracker
 from delome.randomness import generator
+from delome.streams.columns import LabelColumns
 from delome.streams.tasks import Observation
 
 
-@dataclass(kw_only=True)
 class Replay(GradientLearner):
-    """Builds a memory of each task and adds the memories' loss to every step of later tasks.
+    """Builds a ``memory`` of each task; every step of later tasks minimises the ``loss`` of its rows too.
 
-    ``remembers_first``: the memory of a task is built before training on it (else after), and in class-incremental
-    learning it is replayed already during its own task, unless that is the first.
+    >>> from delome import TaskStream, load_graph
+    >>> from delome.losses import Balanced
+    >>> from delome.memories import Centroids
+    >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
+    >>> learner = Replay(memory=Centroids(budget=5), loss=Balanced(), epochs=50)
+    >>> for task in stream:
+    ...     learner.observe(task)
+    >>> min(learner.evaluate(stream)) > 80
+    True
     """
 
-    remembers_first: ClassVar[bool] = False
+    memory: Annotated[MemoryBuilder, Part("how a task is remembered", MEMORIES)] = PropagatedRows()
+    loss: Annotated[Loss, Part("how current and remembered rows are weighed", LOSSES)] = Debiased()
+    remember: Annotated[
+        Literal["after", "before"],
+        Param("when the memory of a task is built: after it, or before (and in cil replayed already in its own task)"),
+    ] = "after"
+    train_on: Annotated[
+        Literal["task", "memory"], Param("task: the current task and memories; memory: memories alone, the task's too")
+    ] = "task"
+    recurring: Annotated[
+        Literal["append", "merge"], Param("a class that comes again: budget rows for each time, or in all")
+    ] = "append"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    compares_all: ClassVar[bool] = False
+    """Whether rows compete over all classes seen while training, in the task-incremental setting too."""
+
+    family = "replay of nodes"
+    keeps = ROWS
+    citation = "baseline"
+    summary = "any memory × any loss: the baselines of learned memory"
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        if self.recurring == "merge" and self.setting == "til":
+            raise ParameterError("recurring=merge works in setting cil only: in til each task needs rows of its own")
+
+    def forget(self) -> None:
+        super().forget()
         self.bank = MemoryBank()
-        self.replayed: Examples | None = None
-        self._fresh: Memory | None = None
 
-    @abstractmethod
-    def memory_builder(self) -> MemoryBuilder:
-        """How a task is remembered."""
+    def row_loss(self, rows: ScoredRows) -> Tensor:
+        return self.loss(rows)
 
-    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
-        replayed = list(self.bank.memories)
-        if self.remembers_first:
-            self._fresh = self.remember(observation, tracker)
-            if replayed and self.setting == "cil":
-                replayed.append(self._fresh)
-        self.replay(replayed, tracker)
-        return examples
+    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> ReplayTraining:
+        bank = None
+        if self.remember == "before" or self.train_on == "memory":
+            bank = self.remembered(observation, tracker)
+        if self.train_on == "memory":
+            assert bank is not None
+            with tracker.phase("prepare"):
+                return ReplayTraining(self, observation, bank.examples(self.network), tracker, MemoryBank(), bank)
+        replayed = bank if bank is not None and len(self.bank) and self.setting == "cil" else self.bank
+        return ReplayTraining(self, observation, examples, tracker, replayed, bank)
 
-    def replay(self, memories: Sequence[Memory], tracker: Tracker) -> None:
-        """From now on these memories take part in every step."""
-        with tracker.phase("prepare"):
-            self.replayed = MemoryBank(memories).examples(self.network) if memories else None
-            if self.replayed is not None:
-                self.counts += torch.bincount(self.replayed.labels, minlength=len(self.counts))
-
-    def objective(self, batch: Examples) -> Tensor:
-        return self.loss_of(*self.with_replayed(batch))
-
-    def with_replayed(self, batch: Examples) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits, labels and tasks of the batch's rows and below them those of the memories."""
-        logits, labels, tasks = self.network(batch.inputs), batch.labels, batch.tasks
-        if self.replayed is not None:
-            logits = torch.cat([logits, self.network(self.replayed.inputs)])
-            labels = torch.cat([labels, self.replayed.labels])
-            tasks = torch.cat([tasks, self.replayed.tasks])
-        return logits, labels, tasks
-
-    def end(self, observation: Observation, tracker: Tracker) -> None:
-        self.replayed = None
-        self.bank.append(self._fresh or self.remember(observation, tracker))
-        self._fresh = None
-
-    def remember(self, observation: Observation, tracker: Tracker) -> Memory:
-        """Memory of a task."""
+    def remembered(self, observation: Observation, tracker: Tracker) -> MemoryBank:
+        """All memories after a task."""
         rng = generator(self.seed, "memory", observation.index)
-        return self.memory_builder().build(observation, self.columns, rng, tracker)
+        context = Context(self.network, self.columns, rng, tracker)
+        if self.recurring == "merge":
+            return self.memory.merge(self.bank, observation, context, self.seed)
+        return MemoryBank(
+            [*self.bank.memories, with_counts(self.memory.build(observation, context), observation.labels)]
+        )
 
     def state(self) -> State:
         state = super().state()
@@ -86,11 +100,53 @@ class Replay(GradientLearner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        width = 0 if self.model is None else self.network.first.shape[0]
-        self.bank = MemoryBank.load(state, len(self.columns.tasks), self.columns.seen, width)
+        gaps = self.recurring == "merge"
+        self.bank = MemoryBank.load(state, len(self.columns.tasks), self.columns.seen, self.width, gaps)
 
-    def storage(self) -> Storage:
-        return self.bank.storage()
+    def storage(self) -> Footprint:
+        return Footprint(*self.bank.size())
 
     def report(self) -> dict[str, list[float]]:
         return dict(self.bank.memories[-1].report) if len(self.bank) else {}
+
+
+class ReplayTraining(TaskTraining):
+    """Every batch together with all ``replayed`` memories; ``bank`` is what the task leaves, if it is built already."""
+
+    learner: Replay
+
+    def __init__(
+        self,
+        learner: Replay,
+        observation: Observation,
+        examples: Examples,
+        tracker: Tracker,
+        replayed: MemoryBank,
+        bank: MemoryBank | None,
+    ) -> None:
+        super().__init__(learner, observation, examples, tracker)
+        self.bank = bank
+        with tracker.phase("prepare"):
+            self.replayed = replayed.examples(learner.network) if len(replayed) else None
+        if self.replayed is not None:
+            self.counts += torch.bincount(self.replayed.labels, minlength=len(self.counts))
+        self.stored = sum(len(memory.rows) for memory in (replayed if bank is None else bank).memories)
+
+    @property
+    def columns(self) -> LabelColumns:
+        columns = self.learner.columns
+        return LabelColumns("cil", columns.tasks) if self.learner.compares_all else columns
+
+    def objective(self, batch: Examples) -> Tensor:
+        logits = self.network(batch.inputs)
+        if self.replayed is None:
+            return self.loss(logits, batch, stored=self.stored)
+        logits = torch.cat([logits, self.network(self.replayed.inputs)])
+        labels = torch.cat([batch.labels, self.replayed.labels])
+        tasks = torch.cat([batch.tasks, self.replayed.tasks])
+        rows = Examples(batch.inputs, labels, tasks)
+        return self.loss(logits, rows, replayed=len(self.replayed), stored=self.stored)
+
+    def finish(self) -> None:
+        learner = self.learner
+        learner.bank = learner.remembered(self.observation, self.tracker) if self.bank is None else self.bank

@@ -1,7 +1,27 @@
 """How the past is remembered: what a memory is, and one file for each way to build it."""
 
-from delome.memories.bank import Memory, MemoryBank, MemoryBuilder
+from delome.memories.bank import MemoryBank
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
+from delome.memories.distribution_matching import DistributionMatching
+from delome.memories.experience import Experience
 from delome.memories.gradient_matching import GradientMatching
 from delome.memories.kernel_matching import KernelMatching
+from delome.memories.memory import Memory
+from delome.memories.rows import Centroids, PropagatedRows, RawRows
+from delome.memories.subgraph import Subgraphs
 
-__all__ = ["GradientMatching", "KernelMatching", "Memory", "MemoryBank", "MemoryBuilder"]
+__all__ = [
+    "MEMORIES",
+    "Centroids",
+    "Context",
+    "DistributionMatching",
+    "Experience",
+    "GradientMatching",
+    "KernelMatching",
+    "Memory",
+    "MemoryBank",
+    "MemoryBuilder",
+    "PropagatedRows",
+    "RawRows",
+    "Subgraphs",
+]

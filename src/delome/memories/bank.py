@@ -1,56 +1,22 @@
-"""A memory of one task, and the bank of all of them."""
+"""The bank: memories of all finished tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from delome.backbones import Backbone
+from delome.backbones import Network
+from delome.backbones.examples import Examples
 from delome.errors import StateError
 from delome.graph import Graph
 from delome.graph.sparse import Features, checked_csr
-from delome.learning.training import Examples
-from delome.persistence.state import State, Storage
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
-from delome.streams.tasks import Observation
-
-
-@dataclass(frozen=True)
-class Memory:
-    """A small graph that stands for a finished task.
-
-    ``graph`` holds rows without edges (a backbone then reads them as they are) or a sparsified subgraph;
-    ``rows`` are the nodes that carry loss, ``labels`` their class columns. Learned rows live in *propagated*
-    space: they stand for rows of ``S² X``, not for raw features of anybody.
-    """
-
-    task: int
-    graph: Graph
-    rows: np.ndarray
-    labels: np.ndarray
-    report: dict[str, list[float]] = field(default_factory=dict)
-
-    @classmethod
-    def of_rows(
-        cls, task: int, features: Features, labels: np.ndarray, report: dict[str, list[float]] | None = None
-    ) -> Memory:
-        """Memory of rows without edges, all of them carrying loss."""
-        return cls(task, Graph.edgeless(features), np.arange(len(labels)), labels, report or {})
-
-
-class MemoryBuilder(Protocol):
-    """Turns a task that is about to go away into a memory."""
-
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory: ...
+from delome.memories.memory import Memory, counts_of
+from delome.persistence.state import State, whole_numbers
 
 
 class MemoryBank:
@@ -65,58 +31,67 @@ class MemoryBank:
     def append(self, memory: Memory) -> None:
         self.memories.append(memory)
 
-    def examples(self, network: Backbone) -> Examples:
+    def examples(self, network: Network) -> Examples:
         """All memories as one input of the network."""
         parts = [network.prepare(memory.graph).select(memory.rows) for memory in self.memories]
         labels = torch.from_numpy(np.concatenate([memory.labels for memory in self.memories]))
         tasks = np.repeat([memory.task for memory in self.memories], [len(memory.rows) for memory in self.memories])
         device = network.device
-        return Examples(network.join(parts), labels.to(device), torch.from_numpy(tasks).to(device))
+        return Examples(network.backbone.join(parts), labels.to(device), torch.from_numpy(tasks).to(device))
 
-    def storage(self) -> Storage:
+    def size(self) -> tuple[int, int, int]:
         """Rows, feature values (non-zeros if sparse) and bytes of features, edges and labels."""
         rows = sum(memory.graph.num_nodes for memory in self.memories)
         floats = sum(memory.graph.features.size for memory in self.memories)
-        tensors = [tensor for k in range(len(self)) for tensor in self._tensors(k).values()]
-        return Storage(rows, floats, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        tensors = [tensor for memory in self.memories for tensor in _tensors(memory).values()]
+        return rows, floats, sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def save(self, state: State) -> None:
         """Adds the memories to a state."""
         state.values["memory"] = [
             {
+                "task": memory.task,
                 "nodes": memory.graph.num_nodes,
+                "stands_for": [memory.stands_for[column] for column in sorted(memory.stands_for)],
                 "report": memory.report,
             }
             for memory in self.memories
         ]
-        for k in range(len(self)):
-            state.tensors |= self._tensors(k)
-
-    def _tensors(self, k: int) -> dict[str, Tensor]:
-        memory = self.memories[k]
-        arrays = {"rows": memory.rows, "labels": memory.labels}
-        features = memory.graph.features
-        if sp.issparse(features):
-            arrays |= {f"features.{part}": getattr(features, part) for part in ("data", "indices", "indptr")}
-        else:
-            arrays["features"] = features
-        if memory.graph.num_edges:
-            parts = ("data", "indices", "indptr") if memory.graph.weighted else ("indices", "indptr")
-            arrays |= {f"edges.{part}": getattr(memory.graph.adjacency, part) for part in parts}
-        return {f"memory.{k}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+        for memory in self.memories:
+            state.tensors |= _tensors(memory)
 
     @classmethod
-    def load(cls, state: State, tasks: int, columns: int, width: int) -> MemoryBank:
-        """The bank that was saved; refused unless it holds a memory of each task, with known columns as labels and
-        features of this width."""
+    def load(cls, state: State, tasks: int, columns: int, width: int, gaps: bool = False) -> MemoryBank:
+        """The bank that was saved; refused unless it holds a memory of each task, or with ``gaps`` of some of them,
+        rows of all columns, and features of this width."""
         saved = state.value("memory")
-        if len(saved) != tasks:
+        numbers = whole_numbers([each["task"] for each in saved], "memory")
+        known = set(range(tasks))
+        if numbers != sorted(set(numbers) & known) or (len(numbers) < tasks and not gaps):
             raise StateError(f"the state does not fit the learner: {tasks} tasks are known, {len(saved)} memories kept")
-        return cls([_load_memory(state, k, saved[k], columns, width) for k in range(tasks)])
+        bank = cls([_load_memory(state, each, columns, width) for each in saved])
+        if {column for memory in bank.memories for column in memory.labels.tolist()} != set(range(columns)):
+            raise StateError("the state does not fit the learner: not every class is remembered")
+        return bank
 
 
-def _load_memory(state: State, task: int, saved: dict[str, Any], columns: int, width: int) -> Memory:
-    prefix, nodes = f"memory.{task}.", saved["nodes"]
+def _tensors(memory: Memory) -> dict[str, Tensor]:
+    arrays = {"rows": memory.rows, "labels": memory.labels}
+    features = memory.graph.features
+    if sp.issparse(features):
+        arrays |= {f"features.{part}": getattr(features, part) for part in ("data", "indices", "indptr")}
+    else:
+        arrays["features"] = features
+    if memory.graph.num_edges:
+        parts = ("data", "indices", "indptr") if memory.graph.weighted else ("indices", "indptr")
+        arrays |= {f"edges.{part}": getattr(memory.graph.adjacency, part) for part in parts}
+    prefix = f"memory.{memory.task}."
+    return {prefix + name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def _load_memory(state: State, saved: dict[str, Any], columns: int, width: int) -> Memory:
+    task, nodes = saved["task"], saved["nodes"]
+    prefix = f"memory.{task}."
 
     def csr(part: str, data: np.ndarray, shape: tuple[int, int]) -> sp.csr_array:
         indices, indptr = (state.tensors[f"{prefix}{part}.{each}"].numpy() for each in ("indices", "indptr"))
@@ -129,13 +104,16 @@ def _load_memory(state: State, task: int, saved: dict[str, Any], columns: int, w
         features = csr("features", values, (nodes, width))
     graph = Graph.edgeless(features)
     if f"{prefix}edges.indices" in state.tensors:
-        count = state.tensors[f"{prefix}edges.indices"].shape
+        edges = state.tensors[f"{prefix}edges.indices"].shape
         weighted = f"{prefix}edges.data" in state.tensors
-        data = state.tensor(f"{prefix}edges.data", count).numpy() if weighted else np.ones(count, dtype=bool)
+        data = state.tensor(f"{prefix}edges.data", edges).numpy() if weighted else np.ones(edges, dtype=bool)
         graph = Graph._trusted(csr("edges", data, (nodes, nodes)), features, None)
-    size = (len(state.tensors[f"{prefix}rows"]),)
-    rows, labels = (state.tensor(f"{prefix}{name}", size, torch.int64).numpy() for name in ("rows", "labels"))
+    count = (len(state.tensors[f"{prefix}rows"]),)
+    rows, labels = (state.tensor(f"{prefix}{name}", count, torch.int64).numpy() for name in ("rows", "labels"))
     for numbers, end in ((rows, nodes), (labels, columns)):
-        if size[0] == 0 or numbers.min() < 0 or numbers.max() >= end:
+        if count[0] == 0 or numbers.min() < 0 or numbers.max() >= end:
             raise StateError(f"the state does not fit the learner: the memory of task {task} names what is not there")
-    return Memory(task, graph, rows, labels, saved["report"])
+    own, counts = counts_of(labels), whole_numbers(saved["stands_for"], "stands_for")
+    if len(counts) != len(own) or any(count < size for count, size in zip(counts, own.values(), strict=True)):
+        raise StateError(f"the state does not fit the learner: the memory of task {task} stands for too few rows")
+    return Memory(task, graph, rows, labels, saved["report"], dict(zip(own, counts, strict=True)))

@@ -9,22 +9,16 @@ import torch
 from torch import Tensor
 
 from delome.errors import DivergenceError
+from delome.memories.builder import Context
 from delome.persistence.state import State
-from delome.progress import Tracker
 
 
-def descend(
-    rows: Tensor,
-    distance: Callable[[], Tensor],
-    lr: float,
-    count: int,
-    rng: np.random.Generator,
-    tracker: Tracker,
-) -> None:
+def descend(rows: Tensor, distance: Callable[[], Tensor], lr: float, count: int, context: Context) -> None:
     """Minimises ``distance`` in ``rows`` by ``count`` steps of Adam; they can be interrupted after any of them.
 
-    Draws from ``rng`` go on where an interrupted life had stopped.
+    Random draws continue where an interrupted process had stopped.
     """
+    rng = context.rng
     optimizer = torch.optim.Adam([rows], lr=lr, fused=True)
     moments = {"step": (), "exp_avg": tuple(rows.shape), "exp_avg_sq": tuple(rows.shape)}
 
@@ -47,13 +41,13 @@ def descend(
         drawn["state"] = {"state": np.array(state.value("state"), dtype=np.uint64)}
         rng.bit_generator.state = drawn | {name: state.value(name) for name in ("has_uint32", "uinteger")}
 
-    for step in tracker.steps("memory", count, save, load):
+    for step in context.tracker.steps("memory", count, save, load):
         optimizer.zero_grad()
         reached = distance()
         if not reached.isfinite():
             raise DivergenceError(
                 f"the memory's distance to its task is not finite in step {step}: "
-                "try a smaller memory_lr, or scale the features"
+                "try a smaller memory.lr, or scale the features"
             )
         reached.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
         optimizer.step()

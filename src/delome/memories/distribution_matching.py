@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from delome.lengths import lengths_of
-from delome.memories.bank import Memory
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
 from delome.memories.descent import descend
 from delome.memories.initial import ClassRows
-from delome.memories.kernel import CPU
-from delome.progress import Tracker
+from delome.memories.memory import Memory
+from delome.parameters import Param
 from delome.randomness import uniform
-from delome.streams.columns import LabelColumns
 from delome.streams.tasks import Observation
 
 
@@ -31,33 +30,34 @@ def distribution_distance(real: Tensor, learned: Tensor) -> Tensor:
     return (real - learned).square().sum()
 
 
-@dataclass(frozen=True)
-class DistributionMatching:
-    """Learns ``budget`` rows per class, one Adam step for each of ``encoders`` random encoders.
+@MEMORIES.register("distribution-matching")
+@dataclass(frozen=True, kw_only=True)
+class DistributionMatching(MemoryBuilder):
+    """Learns rows by one Adam step for each of ``encoders`` random encoders.
 
     Real rows are propagated as many hops as the backbone does, learned rows are read as they are: the memory lives in
     propagated space. It starts from raw features of random training nodes. Columns that no node uses stay zero.
     """
 
-    budget: int
-    encoders: int = 3000
-    lr: float = 1e-3
-    width: int = 512
-    hops: int = 2
-    device: torch.device = CPU
+    encoders: Annotated[int, Param("random encoders", at_least=1)] = 3000
+    lr: Annotated[float, Param("Adam's step size of the memory rows", above=0)] = 1e-3
+    encoder_width: Annotated[int, Param("units of a random encoder", at_least=1)] = 512
+    encoder_hops: Annotated[
+        int | None, Param("propagation steps before the encoder; none = as many as the backbone", at_least=0)
+    ] = None
 
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory:
-        task = ClassRows.of(observation, self.hops, "raw", self.budget, rng)
-        bound = (6 / (task.width + self.width)) ** 0.5  # Glorot's, of all columns
-        real, real_sizes = torch.cat(task.real).to(self.device), [len(part) for part in task.real]
-        rows, sizes = torch.cat(task.start).to(self.device).requires_grad_(), [len(part) for part in task.start]
+    def build(self, observation: Observation, context: Context) -> Memory:
+        hops = context.hops if self.encoder_hops is None else self.encoder_hops
+        rng, device = context.rng, context.device
+        task = ClassRows.of(observation, hops, "raw", self.budget, rng)
+        bound = (6 / (task.width + self.encoder_width)) ** 0.5  # Glorot's, of all columns
+        real, real_sizes = torch.cat(task.real).to(device), [len(part) for part in task.real]
+        rows, sizes = torch.cat(task.start).to(device).requires_grad_(), [len(part) for part in task.start]
 
         def distance() -> Tensor:
-            encoder = uniform(rng, (len(task.columns), self.width), bound).to(self.device)
+            encoder = uniform(rng, (len(task.columns), self.encoder_width), bound).to(device)
             wanted = mean_embeddings(real, encoder, real_sizes)
             return distribution_distance(wanted, mean_embeddings(rows, encoder, sizes))
 
-        descend(rows, distance, self.lr, self.encoders, rng, tracker)
+        descend(rows, distance, self.lr, self.encoders, context)
         return task.remember(observation, list(rows.detach().split(sizes)))

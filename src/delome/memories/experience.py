@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from delome.backbones.backbone import offered
 from delome.graph import Graph
 from delome.graph.sparse import smaller, to_dense
-from delome.memories.bank import Memory
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
+from delome.memories.memory import Memory
+from delome.parameters import Param
 from delome.streams.tasks import Observation
 
-Sampler = Literal["mf", "cm", "random"]
-Embedding = Callable[[Graph, np.ndarray], Tensor]
+Vectors = Callable[[np.ndarray], Tensor]
 
 NODES_COMPARED = 1000
 """Most nodes of a class whose distances to others are looked at; larger classes are represented by a sample."""
@@ -50,41 +50,46 @@ def _distances(rows: Tensor, others: Tensor) -> Tensor:
     return torch.cdist(rows.double() - centre, others.double() - centre)
 
 
-@dataclass(frozen=True)
-class ExperienceMemory:
+@MEMORIES.register("experience")
+@dataclass(frozen=True, kw_only=True)
+class Experience(MemoryBuilder):
     """``budget`` training nodes per class as rows of raw features without edges.
 
     ``mf`` (mean of features): the nodes nearest to the mean of their class. ``cm`` (coverage maximisation): the nodes
     with the fewest nodes of the task's other classes within ``radius`` (half the median distance between classes if
-    it is None), ties at random. ``random``: any. Distances are between raw features, or between the vectors that
-    ``embedding`` gives.
+    it is None), ties at random. ``random``: any. Distances are between raw features, or between the hidden units of
+    the network.
     """
 
-    budget: int
-    sampler: Sampler
-    radius: float | None = 0.5
-    embedding: Embedding | None = None
+    sampler: Annotated[
+        Literal["mf", "cm", "random"],
+        Param("mf: nearest to the class mean; cm: fewest nodes of other classes near; random"),
+    ] = "cm"
+    space: Annotated[
+        Literal["raw", "embedding"], Param("where distances are taken: raw features, or hidden units of the network")
+    ] = "raw"
+    radius: Annotated[float | None, Param("what cm calls near; none = half the median distance", above=0)] = 0.5
 
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory:
-        with tracker.phase("memory"):
+    def build(self, observation: Observation, context: Context) -> Memory:
+        rng = context.rng
+        with context.tracker.phase("memory"):
             # in random order, so that a stable sort breaks ties at random
             classes = [rng.permutation(observation.train[observation.labels == c]) for c in observation.classes]
-            chosen = [nodes[: self.budget] for nodes in self._ranked(observation.graph, classes)]
+            vectors = self._vectors(observation.graph, context)
+            chosen = [nodes[: self.budget] for nodes in self._ranked(vectors, classes)]
         labels = np.repeat(observation.classes, [len(nodes) for nodes in chosen])
         features = observation.graph.features[np.concatenate(chosen)]
         stored = features if isinstance(features, np.ndarray) else smaller(features)
         return Memory.of_rows(observation.index, stored, labels)
 
-    def _ranked(self, graph: Graph, classes: list[np.ndarray]) -> list[np.ndarray]:
+    def _ranked(self, vectors: Vectors, classes: list[np.ndarray]) -> list[np.ndarray]:
         """The nodes of each class, best first."""
         if self.sampler == "random":
             return classes
         if self.sampler == "mf":
-            return [_sorted(nodes, distance_to_mean(self._vectors(graph, nodes))) for nodes in classes]
+            return [_sorted(nodes, distance_to_mean(vectors(nodes))) for nodes in classes]
         compared = [nodes[: max(NODES_COMPARED, self.budget)] for nodes in classes]
-        rows = [self._vectors(graph, nodes) for nodes in compared]
+        rows = [vectors(nodes) for nodes in compared]
         ranked = []
         for k, nodes in enumerate(compared):
             others = torch.cat([part[:NODES_COMPARED] for j, part in enumerate(rows) if j != k] or [rows[k][:0]])
@@ -92,11 +97,12 @@ class ExperienceMemory:
             ranked.append(_sorted(nodes, others_within(rows[k], others, radius)))
         return ranked
 
-    def _vectors(self, graph: Graph, nodes: np.ndarray) -> Tensor:
-        if self.embedding is None:
-            return torch.from_numpy(to_dense(graph.features[nodes]))
-        with torch.no_grad():
-            return self.embedding(graph, nodes)
+    def _vectors(self, graph: Graph, context: Context) -> Vectors:
+        """Vectors of nodes between which distances are taken."""
+        if self.space == "raw":
+            return lambda nodes: torch.from_numpy(to_dense(graph.features[nodes]))
+        embed = offered(context.network, "embed", "space=embedding")
+        return torch.no_grad()(lambda nodes: embed(graph, nodes))
 
 
 def _sorted(nodes: np.ndarray, key: Tensor) -> np.ndarray:

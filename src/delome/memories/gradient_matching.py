@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from delome.memories.bank import Memory
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
 from delome.memories.descent import descend
 from delome.memories.initial import ClassRows, Initial
-from delome.memories.kernel import CPU, Kernel
+from delome.memories.kernel import Kernel
 from delome.memories.kernel_matching import relative_loss
-from delome.progress import Tracker
+from delome.memories.memory import Memory
+from delome.parameters import Param
 from delome.randomness import uniform
-from delome.streams.columns import LabelColumns
 from delome.streams.tasks import Observation
 
 MatchLoss = Literal["ce", "nll"]
@@ -71,38 +71,34 @@ def gradient_distance(wanted: tuple[Tensor, Tensor], reached: tuple[Tensor, Tens
     return (wanted[0] - reached[0]).square().sum(dim=(1, 2)) + (wanted[1] - reached[1]).square().sum(dim=(1, 2))
 
 
-@dataclass(frozen=True)
-class GradientMatching:
+@MEMORIES.register("gradient-matching")
+@dataclass(frozen=True, kw_only=True)
+class GradientMatching(MemoryBuilder):
     """Matches the gradients of ``networks`` random SGC networks (E of the paper), one Adam step of ``lr`` for each.
 
     Feature columns that no node of the task uses are left out: their expected gradient is zero, so that the
     algorithm would only add noise there.
     """
 
-    budget: int
-    networks: int = 800
-    lr: float = 1e-4
-    loss: MatchLoss = "ce"
-    initial: Initial = "raw"
-    hidden: int = 256
-    hops: int = 2
-    device: torch.device = CPU
+    networks: Annotated[int, Param("random networks E", at_least=1)] = 800
+    lr: Annotated[float, Param("Adam's step size of the memory rows", above=0)] = 1e-4
+    match_loss: Annotated[MatchLoss, Param("loss whose gradients are matched: ce, or nll on raw logits")] = "ce"
+    init: Annotated[Initial, Param("what memory rows start as")] = "raw"
 
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory:
-        rows = ClassRows.of(observation, self.hops, self.initial, self.budget, rng)
+    def build(self, observation: Observation, context: Context) -> Memory:
+        rng, hidden, device = context.rng, context.hidden, context.device
+        rows = ClassRows.of(observation, context.hops, self.init, self.budget, rng)
         classes = list(observation.classes)
-        competing = classes if columns.setting == "til" else list(range(columns.seen))
-        targets = torch.tensor([competing.index(column) for column in classes], device=self.device)
+        competing = classes if context.columns.setting == "til" else list(range(context.columns.seen))
+        targets = torch.tensor([competing.index(column) for column in classes], device=device)
 
         def draw_network() -> tuple[Tensor, Tensor]:
-            first = uniform(rng, (len(rows.columns), self.hidden), rows.width**-0.5)
-            second = uniform(rng, (self.hidden, len(competing)), self.hidden**-0.5)
-            return first.to(self.device), second.to(self.device)
+            first = uniform(rng, (len(rows.columns), hidden), rows.width**-0.5)
+            second = uniform(rng, (hidden, len(competing)), hidden**-0.5)
+            return first.to(device), second.to(device)
 
-        learned = self.match(rows.real, rows.start, targets, draw_network, rng, tracker)
-        kernel = Kernel.ntk(rows.width, self.hidden)
+        learned = self.match(rows.real, rows.start, targets, draw_network, context)
+        kernel = Kernel.ntk(rows.width, hidden)
         losses = [relative_loss(kernel, a.numpy(), b.numpy(), rng) for a, b in zip(rows.real, learned, strict=True)]
         return rows.remember(observation, learned, {"relative_loss": losses})
 
@@ -112,24 +108,24 @@ class GradientMatching:
         start: list[Tensor],
         targets: Tensor,
         draw_network: Callable[[], tuple[Tensor, Tensor]],
-        rng: np.random.Generator,
-        tracker: Tracker,
+        context: Context,
     ) -> list[Tensor]:
         """Learned rows of each class, starting from ``start``."""
-        memory = Stacked.of(start, self.device)
+        device = targets.device
+        memory = Stacked.of(start, device)
         memory.rows.requires_grad_()
-        sizes = torch.tensor(memory.sizes, device=self.device)
-        everything = Stacked.of(real, self.device) if max(map(len, real)) <= REAL_BATCH else None
+        sizes = torch.tensor(memory.sizes, device=device)
+        everything = Stacked.of(real, device) if max(map(len, real)) <= REAL_BATCH else None
 
         def distance() -> Tensor:
             first, second = draw_network()
             with torch.no_grad():
-                shown = everything or Stacked.of([_sample(part, rng) for part in real], self.device)
-                wanted = class_gradients(shown, first, second, targets, self.loss)
-            reached = class_gradients(memory, first, second, targets, self.loss)
+                shown = everything or Stacked.of([_sample(part, context.rng) for part in real], device)
+                wanted = class_gradients(shown, first, second, targets, self.match_loss)
+            reached = class_gradients(memory, first, second, targets, self.match_loss)
             return (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
 
-        descend(memory.rows, distance, self.lr, self.networks, rng, tracker)
+        descend(memory.rows, distance, self.lr, self.networks, context)
         return list(memory.rows.detach().cpu().split(memory.sizes))
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,12 +25,14 @@ from torch import Tensor
 
 from delome.errors import DivergenceError
 from delome.graph.rows import SparseMatrix
-from delome.graph.sparse import Features, is_sparse_enough, smaller, to_dense, used_columns, widen
-from delome.memories.bank import Memory
-from delome.memories.initial import Initial, initial_weights
+from delome.graph.sparse import Features, is_sparse_enough, smaller, stack, to_dense, used_columns, widen
+from delome.memories.bank import MemoryBank
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
+from delome.memories.initial import initial_weights
 from delome.memories.kernel import CPU, Kernel
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
+from delome.memories.memory import Memory
+from delome.memories.merging import take_out, with_counts
+from delome.parameters import Param
 from delome.streams.tasks import Observation
 
 Result = TypeVar("Result")
@@ -182,6 +184,14 @@ def match(
     return Matched(scale * learned, steps, regime)
 
 
+def weighted_rows(
+    real: Features, combinations: np.ndarray | sp.csr_array, stand_for: np.ndarray
+) -> tuple[Features, np.ndarray | sp.csr_array]:
+    """Rows scaled by the numbers of rows they stand for, in units of their mean, and the same combinations of these."""
+    scale = (stand_for / stand_for.mean()).astype(np.float32)
+    return sp.diags_array(scale) @ real, combinations @ sp.diags_array(1 / scale)
+
+
 def gram_coordinates(real: Features) -> tuple[Tensor, Callable[[np.ndarray], np.ndarray]]:
     """Coordinates of rows in an orthonormal basis of their span, and the way back to weights of the rows.
 
@@ -264,39 +274,51 @@ def _batch_descent(
     return learned, step
 
 
-@dataclass(frozen=True)
-class KernelMatching:
-    """Builds a memory by exact matching under a kernel; see the module."""
+@MEMORIES.register("kernel-matching")
+@dataclass(frozen=True, kw_only=True)
+class KernelMatching(MemoryBuilder):
+    """Learns rows by exact matching under a kernel; see the module.
 
-    budget: int
-    kernel: KernelName = "ntk"
-    initial: Initial = "mixture"
-    hidden: int = 256
-    hops: int = 2
-    iterations: int = ITERATIONS
-    device: torch.device = CPU
+    A class that has come before is matched to its earlier rows and the new ones together, each with the weight of the
+    real rows it stands for. K is homogeneous in each argument, K(t x, z) = t K(x, z): a row that stands for t rows is
+    the row t x.
+    """
 
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory:
-        propagated = observation.graph.propagate(self.hops)
+    kernel: Annotated[
+        Literal["ntk", "arc-cosine"], Param("ntk: the network's tangent kernel; arc-cosine: mean embeddings, as CaT")
+    ] = "ntk"
+    init: Annotated[Literal["mixture", "noise", "propagated"], Param("what memory rows start as")] = "mixture"
+
+    def merge(self, bank: MemoryBank, observation: Observation, context: Context, seed: int) -> MemoryBank:
+        others, earlier = take_out(bank, observation.classes)
+        fresh = self.build(observation, replace(context, earlier=earlier))
+        return MemoryBank([*others.memories, with_counts(fresh, observation.labels, earlier)])
+
+    def build(self, observation: Observation, context: Context) -> Memory:
+        propagated = observation.graph.propagate(context.hops)
         width = propagated.shape[1]
-        ntk = Kernel.ntk(width, self.hidden)
+        ntk = Kernel.ntk(width, context.hidden)
         kernel = ntk if self.kernel == "ntk" else Kernel.arc_cosine()
 
         def learn(column: int, own_rng: np.random.Generator) -> tuple[sp.csr_array, float, int]:
             rows = propagated[observation.train[observation.labels == column]]
+            stand_for = None
+            if column in context.earlier:
+                stand_for = context.earlier[column].weights(more=rows.shape[0])
+                rows = stack([context.earlier[column].rows, rows])
             used = used_columns(rows)
             real = rows[:, used]
-            weights = initial_weights(self.initial, real.shape[0], self.budget, own_rng)
-            matched = match(real, weights, kernel, own_rng, self.device, iterations=self.iterations)
+            weights = initial_weights(self.init, real.shape[0], self.budget, own_rng, stand_for)
+            if stand_for is not None:
+                real, weights = weighted_rows(real, weights, stand_for)
+            matched = match(real, weights, kernel, own_rng, context.device)
             loss = relative_loss(ntk, real, matched.rows, own_rng)
             step()
             return widen(matched.rows, used, width), loss, matched.steps
 
         classes = observation.classes
-        with tracker.phase("memory", len(classes)) as step:
-            parts, losses, steps = zip(*_one_thread_each(learn, classes, rng.spawn(len(classes))), strict=True)
+        with context.tracker.phase("memory", len(classes)) as step:
+            parts, losses, steps = zip(*_one_thread_each(learn, classes, context.rng.spawn(len(classes))), strict=True)
         labels = np.repeat(classes, [part.shape[0] for part in parts])
         report: dict[str, list[float]] = {"relative_loss": list(losses), "steps": list(steps)}
         return Memory.of_rows(observation.index, smaller(sp.vstack(parts)), labels, report)

@@ -1,57 +1,77 @@
-"""Memories of plain rows: nodes as they are, nodes after propagation, or centroids. The baselines of learned memory."""
+"""Memories of plain rows: nodes as they are, nodes after propagation, or centroids. The baselines of learned memory.
+
+What raw rows lack against propagated ones is propagation, and what those lack against a learned memory is learning.
+"""
 
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 
-from delome.graph.sparse import Features, int32_indices, smaller
-from delome.memories.bank import Memory
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
+from delome.graph.sparse import Features, int32_indices, smaller, stack
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
+from delome.memories.memory import Memory
 from delome.streams.tasks import Observation
 
-RowKind = Literal["raw", "propagated", "kmeans"]
 
+class RowMemory(MemoryBuilder):
+    """``budget`` rows per class without edges."""
 
-@dataclass(frozen=True)
-class RowMemory:
-    """``budget`` rows per class without edges.
+    def features(self, observation: Observation, context: Context) -> Features:
+        """What rows are chosen from."""
+        return observation.graph.propagate(context.hops)
 
-    ``raw``: features of random training nodes. ``propagated``: their rows of S² X. ``kmeans``: centroids of the class's
-    propagated rows. What ``raw`` lacks against ``propagated`` is propagation, and what those lack against a learned
-    memory is learning.
-    """
+    @abstractmethod
+    def choose(self, features: Features, nodes: np.ndarray, count: int, rng: np.random.Generator) -> Features:
+        """So many rows for the nodes of a class."""
 
-    budget: int
-    kind: RowKind
-    hops: int = 2
-
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory:
-        features = observation.graph.features if self.kind == "raw" else observation.graph.propagate(self.hops)
+    def build(self, observation: Observation, context: Context) -> Memory:
+        features = self.features(observation, context)
         parts: list[Features] = []
-        if self.kind == "kmeans":
-            import_module("sklearn.cluster")  # takes a second that is not to be counted
-        with tracker.phase("memory", len(observation.classes)) as step:
+        with context.tracker.phase("memory", len(observation.classes)) as step:
             for column in observation.classes:
                 nodes = observation.train[observation.labels == column]
-                count = min(self.budget, len(nodes))
-                if self.kind == "kmeans":
-                    parts.append(_centroids(features[nodes], count, rng))
-                else:
-                    parts.append(features[rng.choice(nodes, count, replace=False)])
+                parts.append(self.choose(features, nodes, min(self.budget, len(nodes)), context.rng))
                 step()
         labels = np.repeat(observation.classes, [part.shape[0] for part in parts])
-        dense = any(isinstance(part, np.ndarray) for part in parts)
-        rows: Features = np.concatenate(parts) if dense else smaller(sp.csr_array(sp.vstack(parts)))
-        return Memory.of_rows(observation.index, rows, labels)
+        rows = stack(parts)
+        stored = rows if isinstance(rows, np.ndarray) else smaller(rows)
+        return Memory.of_rows(observation.index, stored, labels)
+
+
+@MEMORIES.register("propagated")
+@dataclass(frozen=True, kw_only=True)
+class PropagatedRows(RowMemory):
+    """Rows of S² X of random training nodes."""
+
+    def choose(self, features: Features, nodes: np.ndarray, count: int, rng: np.random.Generator) -> Features:
+        return features[rng.choice(nodes, count, replace=False)]
+
+
+@MEMORIES.register("raw")
+@dataclass(frozen=True, kw_only=True)
+class RawRows(PropagatedRows):
+    """Features of random training nodes."""
+
+    def features(self, observation: Observation, context: Context) -> Features:
+        return observation.graph.features
+
+
+@MEMORIES.register("kmeans")
+@dataclass(frozen=True, kw_only=True)
+class Centroids(RowMemory):
+    """K-means centroids of the propagated rows of each class."""
+
+    def features(self, observation: Observation, context: Context) -> Features:
+        import_module("sklearn.cluster")  # takes a second that is not to be counted
+        return super().features(observation, context)
+
+    def choose(self, features: Features, nodes: np.ndarray, count: int, rng: np.random.Generator) -> Features:
+        return _centroids(features[nodes], count, rng)
 
 
 def _centroids(rows: Features, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
 from delome.graph import Graph
-from delome.memories.bank import Memory
+from delome.memories.builder import MEMORIES, Context, MemoryBuilder
 from delome.memories.curvature import BLOCK_SIZE, balanced_forman, blocks, undirected
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
+from delome.memories.memory import Memory
+from delome.parameters import Param
 from delome.streams.tasks import Observation
 
 CurvatureKind = Literal["auto", "bfc", "bfc3"]
@@ -78,35 +78,54 @@ class Curvature:
         return best
 
 
-@dataclass(frozen=True)
-class SubgraphMemory:
+@MEMORIES.register("subgraphs")
+@dataclass(frozen=True, kw_only=True)
+class Subgraphs(MemoryBuilder):
     """``budget`` training nodes per class with their sparsified 2-hop neighbourhoods, and all edges among these nodes.
 
     Each centre v starts with F₀ = {v} and retains at hop l the ``neighbours[l]`` best candidates F_l among the nodes
-    N_in(F_{l−1}) that it has not yet retained. The ``rule`` says what is best: `uniform` or `degree` (SSM: Zhang, Song,
+    N_in(F_{l−1}) that it has not yet retained. ``neighbours`` says what is best: `uniform` or `degree` (SSM: Zhang, Song,
     Tao, 2022, "Sparsified Subgraph Memory for Continual Graph Representation Learning"), or `Curvature` (SEM: Zhang,
     Song, Tao, 2023, "Ricci Curvature-Based Graph Sparsification for Continual Graph Representation Learning").
     Only centres carry loss: neighbours are context, may be any nodes of the task, and come without labels.
     """
 
-    budget: int
-    neighbours: tuple[int, int] = (5, 5)
-    rule: NeighbourRule = uniform
+    neighbours: Annotated[
+        Literal["uniform", "degree", "curvature"],
+        Param("which neighbours are kept: any, by degree, or across the edges of largest curvature"),
+    ] = "uniform"
+    neighbours_first: Annotated[int, Param("neighbours kept of each centre, first hop", at_least=0)] = 5
+    neighbours_second: Annotated[int, Param("and second hop", at_least=0)] = 5
+    curvature: Annotated[
+        CurvatureKind, Param("bfc: balanced Forman; bfc3: without 4-cycles; auto: bfc3 on large dense graphs")
+    ] = "auto"
 
-    def build(
-        self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
-    ) -> Memory:
-        graph = observation.graph
+    def rule(self) -> NeighbourRule:
+        """How neighbours are scored."""
+        rules: dict[str, NeighbourRule] = {"uniform": uniform, "degree": degree, "curvature": Curvature(self.curvature)}
+        return rules[self.neighbours]
+
+    def build(self, observation: Observation, context: Context) -> Memory:
+        graph, rng = observation.graph, context.rng
         members = [observation.train[observation.labels == column] for column in observation.classes]
         chosen = [rng.choice(nodes, min(self.budget, len(nodes)), replace=False) for nodes in members]
-        centres = np.concatenate(chosen)
-        with tracker.phase("memory") as step:
-            _, retained = retained_pairs(graph, centres, self.neighbours, self.rule, rng)
-            stored = np.unique(retained)
-            cut = graph.subgraph(stored)
+        with context.tracker.phase("memory") as step:
+            cut, rows = self._cut(graph, np.concatenate(chosen), rng)
             step()
         labels = np.repeat(observation.classes, [len(nodes) for nodes in chosen])
-        return Memory(observation.index, cut, np.searchsorted(stored, centres), labels)
+        return Memory(observation.index, cut, rows, labels)
+
+    def _cut(self, graph: Graph, centres: np.ndarray, rng: np.random.Generator) -> tuple[Graph, np.ndarray]:
+        """What centres retain of a graph, and the centres' numbers in it."""
+        _, retained = retained_pairs(graph, centres, (self.neighbours_first, self.neighbours_second), self.rule(), rng)
+        stored = np.unique(retained)
+        return graph.subgraph(stored), np.searchsorted(stored, centres)
+
+    def thin(self, memory: Memory, positions: np.ndarray, rng: np.random.Generator) -> Memory:
+        """The memory of some of its centres, each with as many of the stored neighbours as it may retain."""
+        thinned = memory.select(positions)
+        graph, rows = self._cut(memory.graph, memory.rows[positions], rng)
+        return replace(thinned, graph=graph, rows=rows)
 
 
 def retained_pairs(

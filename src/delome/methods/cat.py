@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
-
-import torch
-from torch import Tensor
-
+from delome.learning import METHODS
 from delome.learning.replay import Replay
-from delome.learning.training import Examples
 from delome.losses import Plain
-from delome.memories import MemoryBank
-from delome.memories.distribution_matching import DistributionMatching
-from delome.parameters import Param
-from delome.persistence.state import KEEPS_ROWS, Keeps
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
-from delome.streams.tasks import Observation
+from delome.memories import DistributionMatching
 
 
-@dataclass(kw_only=True)
+@METHODS.register("cat")
 class CaT(Replay):
     """Condenses each task into ``budget`` rows per class, then trains on condensed rows only (Liu, Qiu, Huang, 2023).
 
@@ -37,36 +25,12 @@ class CaT(Replay):
     True
     """
 
-    budget: Annotated[int, Param("memory rows per class", least=1)] = 60
-    encoders: Annotated[int, Param("random encoders of distribution matching", least=1)] = 3000
-    memory_lr: Annotated[float, Param("Adam's step size of distribution matching", above=0)] = 1e-3
-    encoder_width: Annotated[int, Param("units of a random encoder", least=1)] = 512
-    encoder_hops: Annotated[int, Param("propagation steps before the encoder", least=0)] = 2
-    train_in_memory: Annotated[bool, Param("train on condensed rows only, not on the task's nodes")] = True
-    batch_size: Annotated[int | None, Param("rows in a step; none = all", least=1)] = None
+    memory = DistributionMatching()
+    loss = Plain(pooled=True)
+    train_on = "memory"
+    batch_size = None
+    compares_all = True
 
-    remembers_first: ClassVar[bool] = True
-    family: ClassVar[str] = "replay of learned rows"
-    keeps: ClassVar[Keeps] = KEEPS_ROWS
-    citation: ClassVar[str] = "Liu, Qiu, Huang, 2023"
-    summary: ClassVar[str] = "condenses each task by distribution matching and trains on condensed rows alone"
-
-    def memory_builder(self) -> DistributionMatching:
-        return DistributionMatching(
-            self.budget, self.encoders, self.memory_lr, self.encoder_width, self.encoder_hops, self.torch_device
-        )
-
-    def make_loss(self) -> Plain:
-        return Plain(pooled=True)
-
-    def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
-        self._fresh = self.remember(observation, tracker)
-        if not self.train_in_memory:
-            self.replay(self.bank.memories, tracker)
-            return examples
-        with tracker.phase("prepare"):
-            return MemoryBank([*self.bank.memories, self._fresh]).examples(self.network)
-
-    def loss_of(self, logits: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
-        seen = LabelColumns("cil", self.columns.tasks)
-        return self.loss(seen.restrict(logits, tasks), labels, torch.zeros_like(tasks), self.counts)
+    family = "replay of learned rows"
+    citation = "Liu, Qiu, Huang, 2023"
+    summary = "condenses each task by distribution matching and trains on condensed rows alone"

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-from delome.errors import ParameterError
+from delome.learning import METHODS
 from delome.learning.replay import Replay
 from delome.losses import Debiased
-from delome.memories import GradientMatching, KernelMatching, MemoryBuilder
-from delome.memories.gradient_matching import MatchLoss
-from delome.memories.initial import Initial
-from delome.memories.kernel_matching import KernelName
-from delome.parameters import Param
-from delome.persistence.state import KEEPS_ROWS, Keeps
-
-Matching = Literal["exact", "sampled"]
+from delome.memories import KernelMatching
 
 
-@dataclass(kw_only=True)
+@METHODS.register("delome")
 class DeLoMe(Replay):
     """Debiased lossless memory replay (Niu, Pang, Chen, 2024).
 
     After each task, ``budget`` rows per class are learned whose loss gradients match those of the class's real rows in
-    expectation over random networks. Later tasks replay them under logits adjusted by class frequency.
+    expectation over random networks: in closed form, or with ``memory="gradient-matching"`` by sampled networks as in
+    the paper. Later tasks replay them under logits adjusted by class frequency.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
@@ -34,39 +25,9 @@ class DeLoMe(Replay):
     True
     """
 
-    budget: Annotated[int, Param("memory rows per class", least=1)] = 60
-    tau: Annotated[float, Param("strength of the logit adjustment", least=0)] = 1.0
-    matching: Annotated[Matching, Param("exact: closed form; sampled: random networks, as in the paper")] = "exact"
-    init: Annotated[Initial | None, Param("where memory rows start: mixture for exact, raw for sampled")] = None
-    kernel: Annotated[KernelName, Param("kernel of exact matching: the network's tangent kernel, or CaT's")] = "ntk"
-    networks: Annotated[int, Param("random networks of sampled matching", least=1)] = 800
-    memory_lr: Annotated[float, Param("Adam's step size of sampled matching", above=0)] = 1e-4
-    match_loss: Annotated[MatchLoss, Param("loss of sampled matching: ce, or nll on raw logits")] = "ce"
+    memory = KernelMatching()
+    loss = Debiased()
 
-    family: ClassVar[str] = "replay of learned rows"
-    keeps: ClassVar[Keeps] = KEEPS_ROWS
-    citation: ClassVar[str] = "Niu, Pang, Chen, 2024"
-    summary: ClassVar[str] = "learned memory × debiased replay: the paper's method"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.matching == "exact" and self.init == "raw":
-            raise ParameterError("exact matching starts in propagated space: choose init mixture, noise or propagated")
-
-    def memory_builder(self) -> MemoryBuilder:
-        if self.matching == "exact":
-            return KernelMatching(
-                self.budget, self.kernel, self.init or "mixture", self.hidden, device=self.torch_device
-            )
-        return GradientMatching(
-            self.budget,
-            self.networks,
-            self.memory_lr,
-            self.match_loss,
-            self.init or "raw",
-            self.hidden,
-            device=self.torch_device,
-        )
-
-    def make_loss(self) -> Debiased:
-        return Debiased(self.tau)
+    family = "replay of learned rows"
+    citation = "Niu, Pang, Chen, 2024"
+    summary = "learned memory × debiased replay: the paper's method"

@@ -1,46 +1,21 @@
-"""SSM: sparsified subgraph memory, so that message passing is replayed too."""
+"""SSM and SEM: sparsified subgraph memories, so that message passing is replayed too."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
-
+from delome.learning import METHODS
+from delome.learning.footprint import FootprintFormula
 from delome.learning.replay import Replay
-from delome.memories.subgraph import NeighbourRule, SubgraphMemory, degree, uniform
-from delome.parameters import Param
-from delome.persistence.state import Keeps
+from delome.losses import Balanced
+from delome.memories import Subgraphs
 
 
-@dataclass(kw_only=True)
-class SubgraphReplay(Replay):
-    """Stores random training nodes (centres) of each class with a few neighbours of each, hop by hop, and the edges
-    among them; only centres carry loss.
-
-    CIL: one class-balanced loss over current nodes and all centres, those of the current task included. TIL: the
-    current loss plus one loss for each old task. Methods differ in which neighbours they keep.
-    """
-
-    budget: Annotated[int, Param("centres stored per class", least=1)] = 60
-    neighbours_first: Annotated[int, Param("neighbours kept of each centre, first hop", least=0)] = 5
-    neighbours_second: Annotated[int, Param("and second hop", least=0)] = 5
-
-    remembers_first: ClassVar[bool] = True
-    family: ClassVar[str] = "replay of subgraphs"
-    keeps: ClassVar[Keeps] = Keeps("≤ 11·b·C", "≤ 11·b·C·F", "≤ 44·b·C·(F + 1) + 4·E + 16·b·C + 4·T")
-    citation: ClassVar[str] = "Zhang, Song, Tao, 2022"
-
-    @abstractmethod
-    def rule(self) -> NeighbourRule:
-        """Which neighbours are kept."""
-
-    def memory_builder(self) -> SubgraphMemory:
-        return SubgraphMemory(self.budget, (self.neighbours_first, self.neighbours_second), self.rule())
-
-
-@dataclass(kw_only=True)
-class SSMUniform(SubgraphReplay):
+@METHODS.register("ssm-uniform")
+class SSMUniform(Replay):
     """Sparsified subgraph memory, neighbours uniformly at random (Zhang, Song, Tao, 2022).
+
+    Stores random training nodes (centres) of each class with a few neighbours of each, hop by hop, and the edges among
+    them; only centres carry loss. CIL: one class-balanced loss over current nodes and all centres, those of the current
+    task included. TIL: the current loss plus one loss for each old task.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
@@ -51,17 +26,34 @@ class SSMUniform(SubgraphReplay):
     True
     """
 
-    summary: ClassVar[str] = "replays centres with random neighbours"
+    memory = Subgraphs(neighbours="uniform")
+    loss = Balanced()
+    remember = "before"
 
-    def rule(self) -> NeighbourRule:
-        return uniform
+    family = "replay of subgraphs"
+    keeps = FootprintFormula("≤ 11·b·C", "≤ 11·b·C·F", "≤ 44·b·C·(F + 1) + 4·E + 16·b·C + 4·T")
+    citation = "Zhang, Song, Tao, 2022"
+    summary = "replays centres with random neighbours"
 
 
-@dataclass(kw_only=True)
-class SSMDegree(SubgraphReplay):
+@METHODS.register("ssm-degree")
+class SSMDegree(SSMUniform):
     """Sparsified subgraph memory, neighbours with probability proportional to their degree (Zhang, Song, Tao, 2022)."""
 
-    summary: ClassVar[str] = "replays centres with neighbours drawn by degree"
+    memory = Subgraphs(neighbours="degree")
 
-    def rule(self) -> NeighbourRule:
-        return degree
+    summary = "replays centres with neighbours drawn by degree"
+
+
+@METHODS.register("sem-curvature")
+class SEMCurvature(SSMUniform):
+    """Subgraph episodic memory, neighbours of largest Ricci curvature (Zhang, Song, Tao, 2023).
+
+    Across an edge of negative curvature little information flows, so those neighbours are dropped first. No code of it
+    is public: this takes the balanced Forman curvature (Topping et al., 2022), the largest first, hop by hop.
+    """
+
+    memory = Subgraphs(neighbours="curvature")
+
+    citation = "Zhang, Song, Tao, 2023"
+    summary = "replays centres with neighbours across the most curved edges"

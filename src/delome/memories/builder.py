@@ -1,0 +1,75 @@
+"""What a memory builder is: a value that turns a task that is about to go away into a memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+import torch
+
+from delome.backbones import Network
+from delome.memories.bank import MemoryBank
+from delome.memories.memory import Memory
+from delome.memories.merging import Earlier, merge, with_counts
+from delome.parameters import Component, Param
+from delome.progress import Tracker
+from delome.randomness import generator
+from delome.registry import Registry
+from delome.streams.columns import LabelColumns
+from delome.streams.tasks import Observation
+
+MEMORIES: Registry[type[MemoryBuilder]] = Registry("memory", "memories")
+
+USUAL_HIDDEN = 256
+"""Hidden units that are assumed of a backbone that does not say how many it has."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a builder may know beside the task: the network as it is, the columns in use, and where to draw from.
+
+    ``earlier`` is what is remembered of classes that have come before, for a builder that merges by itself.
+    """
+
+    network: Network
+    columns: LabelColumns
+    rng: np.random.Generator
+    tracker: Tracker
+    earlier: Mapping[int, Earlier] = field(default_factory=dict)
+
+    @property
+    def device(self) -> torch.device:
+        return self.network.device
+
+    @property
+    def hops(self) -> int:
+        """Propagation steps after which a memory row without edges stands for a real one."""
+        return self.network.backbone.hops
+
+    @property
+    def hidden(self) -> int:
+        """Hidden units of a network of the kind that is trained."""
+        return int(getattr(self.network.backbone, "hidden", USUAL_HIDDEN))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBuilder(Component, ABC):
+    """Turns a task into a memory of at most ``budget`` rows for each class."""
+
+    budget: Annotated[int, Param("memory rows per class", at_least=1)] = 60
+
+    @abstractmethod
+    def build(self, observation: Observation, context: Context) -> Memory:
+        """Memory of a task alone."""
+
+    def thin(self, memory: Memory, positions: np.ndarray, rng: np.random.Generator) -> Memory:
+        """The memory of those of its rows that have these positions."""
+        return memory.select(positions)
+
+    def merge(self, bank: MemoryBank, observation: Observation, context: Context, seed: int) -> MemoryBank:
+        """All memories after a task of which some classes may have come before, ``budget`` rows of each in all."""
+        fresh = with_counts(self.build(observation, context), observation.labels)
+        return merge(bank, fresh, self.budget, self.thin, generator(seed, "merging", observation.index))
