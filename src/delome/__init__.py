@@ -1,1 +1,38 @@
+"""delome: learning on graphs that keep growing.
+
+from delome import DeLoMe, TaskStream, load_graph
+
+stream = TaskStream(load_graph("digits"), classes_per_task=2)
+learner = DeLoMe(budget=20)
+for task in stream:
+    learner.observe(task)
+    print(learner.evaluate(stream.seen(task)))
+"""
+
+from delome.datasets import load_graph
+from delome.errors import DelomeError
+from delome.graph import Graph
+from delome.learning import Learner
+from delome.methods import (
+    ERGNN,
+    EWC,
+    GEM,
+    MAS,
+    TWP,
+    Analytic,
+    CaT,
+    DeLoMe,
+    FineTune,
+    HPNs,
+    Joint,
+    LwF,
+    Replay,
+    SEMCurvature,
+    SSMDegree,
+    SSMUniform,
+)
+from delome.metrics import AccuracyMatrix
+from delome.streams.task_stream import TaskStream
+from delome.streams.tasks import Task
+
 __version__ = "0.1.0"

@@ -23,10 +23,9 @@ LOSSES: Registry[type[Loss]] = Registry("loss", "losses")
 class ScoredRows:
     """Rows that a loss is taken of: those of a batch, and below them the last ``replayed`` from memories.
 
-    ``logits`` are restricted to the columns a row may use; others are -inf or cut off. ``tasks`` are the tasks of the
-    rows; ``one_group`` says that all classes compete (class-incremental), so that rows of several tasks can be one group.
-    ``counts`` is the number of training and memory rows of each column, ``stored`` that of all memory rows, those of the
-    current task included.
+    ``logits`` are restricted to the columns a row may use; others are -inf or cut off. ``one_group`` says that all
+    classes compete (class-incremental), so that rows of several ``tasks`` can be one group. ``counts`` is the number of
+    training and memory rows of each column, ``stored`` that of all memory rows, those of the current task included.
     """
 
     logits: Tensor
@@ -53,7 +52,6 @@ Pooled = Annotated[bool, Param("class-incremental: all rows are one group, inste
 
 
 @LOSSES.register("plain")
-@dataclass(frozen=True, kw_only=True)
 class Plain(Loss):
     """Sum over groups of the mean cross-entropy.
 
@@ -71,7 +69,6 @@ class Plain(Loss):
 
 
 @LOSSES.register("balanced")
-@dataclass(frozen=True, kw_only=True)
 class Balanced(Loss):
     """Sum over groups of the mean over the classes present of the per-class mean cross-entropy."""
 
@@ -83,7 +80,6 @@ class Balanced(Loss):
 
 
 @LOSSES.register("debiased")
-@dataclass(frozen=True, kw_only=True)
 class Debiased(Loss):
     """DeLoMe's calibrated loss: the logit adjustment ``a_c = log(π_c^τ)`` is added to every row, then `Plain`.
 
@@ -109,11 +105,10 @@ class Debiased(Loss):
 
 
 @LOSSES.register("mixed")
-@dataclass(frozen=True, kw_only=True)
 class Mixed(Loss):
-    """ERGNN's ``L = β L_cur + (1 - β) L_mem`` with β = B / (B + n), for B stored and n current rows, each loss balanced.
+    """ERGNN's ``L = β L_cur + (1 - β) L_mem`` with β = B / (B + n), for B stored and n current rows.
 
-    Class-incremental: L_mem is one loss over all memory rows. Task-incremental: one old task after the other is mixed
+    Each of the losses is balanced. Class-incremental: L_mem is one loss over all memory rows. Task-incremental: one old task after the other is mixed
     in, L ← β L + (1 - β) L_k.
     """
 

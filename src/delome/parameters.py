@@ -8,8 +8,8 @@ A *part* is a parameter that is a value with parameters of its own, chosen from 
 
     memory: Annotated[MemoryBuilder, Part("how a task is remembered", MEMORIES)] = KernelMatching()
 
-``memory=Centroids(budget=5)`` gives one; ``memory="kmeans"`` names one; ``budget=5`` changes a parameter of the one that
-is there (``memory.budget=5`` on the command line if several parts have a parameter of this name).
+``memory=Centroids(budget=5)`` gives one; ``memory="kmeans"`` names one; ``budget=5`` changes a parameter of the one
+that is there (``memory.budget=5`` on the command line if several parts have a parameter of this name).
 """
 
 from __future__ import annotations
@@ -142,9 +142,16 @@ def all_parameters(owner: Any, prefix: str = "") -> Iterator[tuple[str, Paramete
             yield from all_parameters(getattr(owner, name) if of_value else parameter.default, f"{prefix}{name}.")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 class Component:
-    """Base of parts: a value whose fields are its parameters, checked when it is made."""
+    """Base of parts: a value whose parameters are its annotated attributes, checked when it is made.
+
+    A subclass is a frozen dataclass; it needs no decorator.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -67,7 +67,6 @@ class Network(nn.Module, ABC):
         return logits
 
 
-@dataclass(frozen=True, kw_only=True)
 class Backbone(Component, ABC):
     """A kind of network, with its parameters.
 

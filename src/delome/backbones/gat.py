@@ -42,7 +42,6 @@ class TwoHops:
 
 
 @BACKBONES.register("gat")
-@dataclass(frozen=True, kw_only=True)
 class GAT(TwoLayers):
     """``x_v ← Σ_{u→v} α_uv W x_u``, α the softmax over in-edges of LeakyReLU(a_l·W x_u + a_r·W x_v) (Veličković, 2018).
 

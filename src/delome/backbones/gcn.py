@@ -37,7 +37,6 @@ class Neighbourhood:
 
 
 @BACKBONES.register("gcn")
-@dataclass(frozen=True, kw_only=True)
 class GCN(TwoLayers):
     """``f(X) = S relu(S X W1) W2`` (Kipf and Welling, 2017); ``S X`` has no parameters and is computed once.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,7 +17,6 @@ from delome.graph.sparse import Features, times
 
 
 @BACKBONES.register("sgc")
-@dataclass(frozen=True, kw_only=True)
 class SGC(TwoLayers):
     """``f(X) = relu(S² X W1) W2`` (Wu et al., 2019, with one hidden layer as in the benchmark of the paper).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -14,7 +13,6 @@ from delome.parameters import Param
 from delome.randomness import uniform
 
 
-@dataclass(frozen=True, kw_only=True)
 class TwoLayers(Backbone):
     """A backbone with one hidden layer."""
 

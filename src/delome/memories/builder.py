@@ -55,7 +55,6 @@ class Context:
         return int(getattr(self.network.backbone, "hidden", USUAL_HIDDEN))
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemoryBuilder(Component, ABC):
     """Turns a task into a memory of at most ``budget`` rows for each class."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import torch
@@ -31,7 +30,6 @@ def distribution_distance(real: Tensor, learned: Tensor) -> Tensor:
 
 
 @MEMORIES.register("distribution-matching")
-@dataclass(frozen=True, kw_only=True)
 class DistributionMatching(MemoryBuilder):
     """Learns rows by one Adam step for each of ``encoders`` random encoders.
 

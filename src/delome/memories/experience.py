@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -51,7 +50,6 @@ def _distances(rows: Tensor, others: Tensor) -> Tensor:
 
 
 @MEMORIES.register("experience")
-@dataclass(frozen=True, kw_only=True)
 class Experience(MemoryBuilder):
     """``budget`` training nodes per class as rows of raw features without edges.
 

@@ -72,7 +72,6 @@ def gradient_distance(wanted: tuple[Tensor, Tensor], reached: tuple[Tensor, Tens
 
 
 @MEMORIES.register("gradient-matching")
-@dataclass(frozen=True, kw_only=True)
 class GradientMatching(MemoryBuilder):
     """Matches the gradients of ``networks`` random SGC networks (E of the paper), one Adam step of ``lr`` for each.
 

@@ -275,7 +275,6 @@ def _batch_descent(
 
 
 @MEMORIES.register("kernel-matching")
-@dataclass(frozen=True, kw_only=True)
 class KernelMatching(MemoryBuilder):
     """Learns rows by exact matching under a kernel; see the module.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
@@ -44,7 +43,6 @@ class RowMemory(MemoryBuilder):
 
 
 @MEMORIES.register("propagated")
-@dataclass(frozen=True, kw_only=True)
 class PropagatedRows(RowMemory):
     """Rows of S² X of random training nodes."""
 
@@ -53,7 +51,6 @@ class PropagatedRows(RowMemory):
 
 
 @MEMORIES.register("raw")
-@dataclass(frozen=True, kw_only=True)
 class RawRows(PropagatedRows):
     """Features of random training nodes."""
 
@@ -62,7 +59,6 @@ class RawRows(PropagatedRows):
 
 
 @MEMORIES.register("kmeans")
-@dataclass(frozen=True, kw_only=True)
 class Centroids(RowMemory):
     """K-means centroids of the propagated rows of each class."""
 

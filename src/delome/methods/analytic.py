@@ -148,8 +148,8 @@ class Analytic(Learner):
     at once. Rows are propagated before they are projected (the same by linearity), so that a task's D-dimensional rows
     are never all in memory.
 
-    Scores of a regression are no logits: `delome.learning.calibration` finds the temperature of their softmax from the class
-    means and the scatter. With ``per_task`` that is done while a task is learned, because its statistics are not kept.
+    Scores of a regression are no logits: `delome.learning.calibration` finds the temperature of their softmax from the
+    class means and the scatter. With ``per_task`` that is done while a task is learned, because its statistics are not kept.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -145,7 +145,13 @@ class TaskStream(Sequence[Task]):
         tasks = f"{len(self)} tasks of {self.classes_per_task} classes"
         return f"TaskStream({self._source}, {tasks}, {edges} inter-task edges)"
 
-    def __getitem__(self, index: int) -> Task:  # type: ignore[override]  # tasks are taken one by one
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Task]: ...
+
+    def __getitem__(self, index: int | slice) -> Task | list[Task]:
         return self._tasks[index]
 
     def seen(self, task: Task) -> list[Task]:

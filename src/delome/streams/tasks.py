@@ -125,7 +125,7 @@ class Task:
     def prepared(
         self, split: str, form: Hashable, prepare: Callable[[Graph, np.ndarray], Any]
     ) -> tuple[Any, np.ndarray]:
-        """What ``prepare`` makes of the nodes of a split, and the user's labels; made once for each ``form`` but None."""
+        """What ``prepare`` makes of the nodes of a split, and the user's labels; kept for each ``form`` but None."""
         if (found := self._prepared.get((split, form))) is not None:
             return found
         nodes, graph = getattr(self, split), self.graph

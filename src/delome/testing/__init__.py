@@ -1,0 +1,16 @@
+"""The conformance suite: what every method must do, ours and yours alike.
+
+In a test of your own::
+
+    from delome.testing import check_method
+
+    def test_my_method():
+        check_method(MyMethod)
+
+On the command line: ``delome check my_module:MyMethod``.
+"""
+
+from delome.testing.subject import Subject
+from delome.testing.suite import Outcome, check_method, run_checks
+
+__all__ = ["Outcome", "Subject", "check_method", "run_checks"]

@@ -1,0 +1,94 @@
+"""The referee's questions: does a method know anything that a class-incremental learner may not know?
+
+A prediction may depend on a node, its neighbourhood and what was learned. It must not depend on which other nodes are
+asked about at the same time, on the rest of the graph, on labels of test nodes, or on graphs of the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from delome.graph import Graph
+from delome.graph.sparse import stack
+from delome.learning import Learner
+from delome.streams.tasks import Task
+from delome.testing.subject import Subject, same_state
+
+ROUNDING = 0.02
+"""Share of predictions that may change because sums are rounded differently."""
+
+
+def asked_one_by_one(subject: Subject) -> None:
+    """a node's prediction does not depend on the nodes that are asked about with it"""
+    stream = subject.stream()
+    learner = subject.learned(stream)
+    for task in stream:
+        graph, nodes = task.graph, task.test
+        together = learner.scores(graph, nodes, task=task.index)
+        alone = np.concatenate([learner.scores(graph, nodes[k : k + 1], task=task.index) for k in range(len(nodes))])
+        order = np.random.default_rng(0).permutation(len(nodes))
+        shuffled = learner.scores(graph, nodes[order], task=task.index)
+        company = learner.scores(graph, np.concatenate([nodes, task.train]), task=task.index)[: len(nodes)]
+        _assert_same(learner, task, together, alone, "one by one")
+        _assert_same(learner, task, together[order], shuffled, "in another order", order)
+        _assert_same(learner, task, together, company, "together with training nodes")
+
+
+def asked_in_another_graph(subject: Subject) -> None:
+    """a node's prediction does not depend on parts of the graph that it is not connected with"""
+    stream = subject.stream()
+    learner = subject.learned(stream)
+    graphs = [task.graph for task in stream]
+    for task in stream:
+        own = graphs[task.index]
+        others = [graph for index, graph in enumerate(graphs) if index != task.index]
+        apart = learner.scores(own, task.test, task=task.index)
+        beside = learner.scores(_disjoint_union([own, *others]), task.test, task=task.index)
+        _assert_same(learner, task, apart, beside, "beside nodes of other tasks")
+
+
+def test_labels_do_not_matter(subject: Subject) -> None:
+    """labels of validation and test nodes change nothing, neither while learning nor in predictions"""
+    true, wrong = subject.stream(), subject.stream()
+    for task in wrong:
+        labels = task.graph.labels
+        assert labels is not None
+        held_out = np.concatenate([task.val, task.test])
+        labels[held_out] = np.random.default_rng(0).choice(task.classes, len(held_out))
+    learners = [subject.learned(stream) for stream in (true, wrong)]
+    assert same_state(learners[0].state(), learners[1].state()), "labels of held-out nodes were read while learning"
+    for first, second in zip(true, wrong, strict=True):
+        predicted = [learners[0].predict(task.graph, task.test, task=task.index) for task in (first, second)]
+        assert (predicted[0] == predicted[1]).all(), "predictions depend on labels of the nodes that are asked about"
+
+
+def _assert_same(
+    learner: Learner, task: Task, expected: np.ndarray, found: np.ndarray, how: str, order: np.ndarray | None = None
+) -> None:
+    predicted = [np.array(learner.classes)[scores.argmax(axis=1)] for scores in (expected, found)]
+    changed = float((predicted[0] != predicted[1]).mean())
+    labels = task.graph.user_labels
+    assert labels is not None
+    truth = labels[task.test if order is None else task.test[order]]
+    right = [100 * float((each == truth).mean()) for each in predicted]
+    assert changed <= ROUNDING, (
+        f"{100 * changed:.0f} % of the predictions on task {task.index} change: "
+        f"{right[0]:.1f} % are right asked together, {right[1]:.1f} % {how}"
+    )
+
+
+def _disjoint_union(graphs: list[Graph]) -> Graph:
+    union = sp.csr_array(sp.block_diag([graph.adjacency for graph in graphs], format="csr"))
+    return graphs[0]._like(
+        adjacency=union.astype(graphs[0].adjacency.dtype),
+        features=stack([graph.features for graph in graphs]),
+        labels=None,
+        masks={},
+    )
+
+
+QUESTIONS: tuple[Callable[[Subject], None], ...] = (asked_one_by_one, asked_in_another_graph, test_labels_do_not_matter)
+"""What the referee asks. (Graphs of the past are closed by the observation itself.)"""

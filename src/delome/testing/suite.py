@@ -1,0 +1,59 @@
+"""Runs the checks on a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from delome.learning import Learner
+from delome.streams.columns import Setting
+from delome.testing.checks import CHECKS
+from delome.testing.referee import QUESTIONS
+from delome.testing.subject import Subject
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One check in one setting; ``failure`` says what was found if it does not hold."""
+
+    check: str
+    meaning: str
+    setting: str
+    failure: str | None
+
+    @property
+    def holds(self) -> bool:
+        return self.failure is None
+
+
+def run_checks(
+    method: type[Learner],
+    parameters: Mapping[str, Any] | None = None,
+    settings: Sequence[Setting] | None = None,
+    checks: Sequence[Callable[[Subject], None]] = (*CHECKS, *QUESTIONS),
+) -> Iterator[Outcome]:
+    """Checks a method in each of its settings, one check after the other; a failure does not end it."""
+    for setting in settings or method.settings:
+        subject = Subject(method, setting, parameters or {})  # type: ignore[arg-type]  # methods say what they work in
+        for check in checks:
+            failure = None
+            try:
+                check(subject)
+            except Exception as error:  # a stranger's method may fail in any way
+                failure = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+            yield Outcome(check.__name__, check.__doc__ or check.__name__, setting, failure)
+
+
+def check_method(
+    method: type[Learner], parameters: Mapping[str, Any] | None = None, settings: Sequence[Setting] | None = None
+) -> None:
+    """Raises an AssertionError that lists every check which a method does not pass.
+
+    >>> from delome import FineTune
+    >>> check_method(FineTune, settings=["til"])
+    """
+    failed = [outcome for outcome in run_checks(method, parameters, settings) if not outcome.holds]
+    if failed:
+        lines = [f"{each.setting}: {each.meaning}: {each.failure}" for each in failed]
+        raise AssertionError(f"{method.__name__} does not pass {len(failed)} checks:\n" + "\n".join(lines))
