@@ -8,23 +8,31 @@ import pytest
 from delome.errors import ParameterError
 from delome.methods import METHODS
 from delome.parameters import (
+    Component,
+    Configured,
     Param,
     Parameter,
+    Part,
+    all_parameters,
     check_parameters,
+    filled,
+    has_parameter,
+    parameter_value,
     parameters_of,
     parse_assignments,
     values_of,
 )
+from delome.registry import Registry
 
 
 @dataclass(kw_only=True)
 class Knobs:
-    count: Annotated[int, Param("how many", least=1)] = 3
+    count: Annotated[int, Param("how many", at_least=1)] = 3
     rate: Annotated[float, Param("how fast", above=0)] = 0.5
     flag: Annotated[bool, Param("whether")] = False
     name: Annotated[str, Param("what")] = "a"
     choice: Annotated[Literal["one", "two"], Param("which")] = "one"
-    limit: Annotated[int | None, Param("most", least=1)] = None
+    limit: Annotated[int | None, Param("most", at_least=1)] = None
     plain: int = 7
     hidden: int = field(default=0, init=False)
 
@@ -38,9 +46,9 @@ def test_parameters_are_the_annotated_constructor_arguments_in_order() -> None:
 
 
 def test_a_parameter_knows_its_type_default_choices_and_meaning() -> None:
-    assert of("count") == Parameter("count", int, False, (), 3, Param("how many", least=1))
+    assert of("count") == Parameter("count", int, False, (), 3, Param("how many", at_least=1))
     assert of("choice") == Parameter("choice", str, False, ("one", "two"), "one", Param("which"))
-    assert of("limit") == Parameter("limit", int, True, (), None, Param("most", least=1))
+    assert of("limit") == Parameter("limit", int, True, (), None, Param("most", at_least=1))
 
 
 def test_values_are_read_from_an_instance() -> None:
@@ -161,4 +169,120 @@ def test_every_method_has_parameters_with_a_meaning_and_a_default_that_passes(me
     for parameter in parameters.values():
         assert parameter.param.help
         parameter.check(parameter.default)
-    assert values_of(owner()) == {name: parameter.default for name, parameter in parameters.items()}
+    learner = owner()
+    assert all(getattr(learner, name) == parameter.default for name, parameter in parameters.items())
+
+
+ENGINES: Registry[Any] = Registry("engine", "engines")
+WHEELS: Registry[Any] = Registry("wheel", "wheels")
+
+
+@WHEELS.register("round")
+class Round(Component):
+    radius: Annotated[float, Param("how large", above=0)] = 1.0
+
+
+@ENGINES.register("steam")
+class Steam(Component):
+    power: Annotated[int, Param("how strong", at_least=1)] = 5
+    colour: Annotated[str, Param("which colour")] = "black"
+
+
+@ENGINES.register("electric")
+class Electric(Component):
+    power: Annotated[int, Param("how strong", at_least=1)] = 50
+    wheel: Annotated[Component, Part("what it turns", WHEELS)] = Round()
+
+
+class Car(Configured):
+    engine: Annotated[Component, Part("what drives it", ENGINES)] = Steam()
+    spare: Annotated[Component, Part("in the boot", WHEELS)] = Round(radius=0.5)
+    doors: Annotated[int, Param("how many", at_least=1)] = 4
+
+
+class Tram(Car):
+    engine = Electric(power=300)
+    doors = 8
+
+
+def test_a_part_is_given_as_a_value_by_name_or_as_a_mapping() -> None:
+    for engine in (Electric(), "electric", {"name": "electric"}, {"name": "electric", "power": 50}):
+        assert Car(engine=engine).engine == Electric()
+    assert Car(engine={"power": 7}).engine == Steam(power=7), "without a name it is the default one that changes"
+    assert Tram(engine={"wheel": {"radius": 3.0}}).engine == Electric(power=300, wheel=Round(radius=3.0))
+
+
+def test_a_subclass_may_give_another_default() -> None:
+    assert (Tram().engine, Tram().doors) == (Electric(power=300), 8)
+    assert parameters_of(Tram)["doors"].default == 8
+
+
+def test_parameters_of_a_part_are_set_by_their_own_or_dotted_name() -> None:
+    assert Car(power=9).engine == Steam(power=9)
+    assert Car(**{"engine.power": 9}).engine == Steam(power=9)
+    assert Tram(**{"engine.wheel.radius": 2.0}).engine == Electric(power=300, wheel=Round(radius=2.0))
+    assert Car(engine="electric", power=9).engine == Electric(power=9)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"engine": "stem"}, "unknown engine 'stem': did you mean 'steam'? (known: electric, steam)"),
+        ({"engine": 3}, "engine must be a engine or the name of one, not 3"),
+        ({"engine": Steam}, "engine must be a engine or the name of one, not <class"),
+        ({"powr": 3}, "unknown parameter of Car 'powr': did you mean 'power'? (known: colour, doors, engine, power"),
+        ({"power": 0}, "power must be at least 1, not 0"),
+        ({"engine": "electric", "radius": 2.0}, "radius may be engine.wheel.radius or spare.radius: write which"),
+        ({"engine": {"speed": 3}}, "unknown parameter of Steam 'speed' (known: colour, power)"),
+        ({"engine.speed": 3}, "unknown parameter of Car 'engine.speed' (known: colour, doors, engine, power"),
+    ],
+)
+def test_wrong_parts_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        Car(**given)
+    assert str(error.value).startswith(sentence)
+
+
+def test_values_of_parts_are_mappings_that_make_the_same_parts_again() -> None:
+    tram = Tram(**{"engine.wheel.radius": 2.0, "spare.radius": 4.0})
+    values = values_of(tram)
+    assert values == {
+        "engine": {"name": "electric", "power": 300, "wheel": {"name": "round", "radius": 2.0}},
+        "spare": {"name": "round", "radius": 4.0},
+        "doors": 8,
+    }
+    assert values_of(Tram(**values)) == values
+
+
+def test_parts_can_be_looked_up_elsewhere() -> None:
+    found = filled(Car, {"engine": {"name": "mine", "power": 2}}, lambda registry, name: Electric)
+    assert found["engine"] == Electric(power=2)
+
+
+def test_all_parameters_are_listed_with_those_of_parts_below() -> None:
+    assert [name for name, _ in all_parameters(Car)] == [
+        "engine", "engine.power", "engine.colour", "spare", "spare.radius", "doors"
+    ]  # fmt: skip
+    assert [name for name, _ in all_parameters(Car(engine="electric"))][:4] == [
+        "engine", "engine.power", "engine.wheel", "engine.wheel.radius"
+    ]  # fmt: skip
+
+
+def test_parameters_are_found_wherever_they_are() -> None:
+    assert has_parameter(Car(), "power") and not has_parameter(Car(), "speed")
+    assert not has_parameter(Tram(), "radius"), "two parts have it"
+    assert (parameter_value(Car(), "power"), parameter_value(Car(), "speed")) == (5, None)
+
+
+def test_assignments_choose_parts_before_their_parameters() -> None:
+    assignments = ["power=7", "engine=electric", "engine.wheel.radius=3", "doors=2"]
+    car = Car(**parse_assignments(Car, assignments, "a car"))
+    assert (car.engine, car.doors) == (Electric(power=7, wheel=Round(radius=3.0)), 2)
+    with pytest.raises(ParameterError, match="unknown parameter of a car 'colour'"):
+        parse_assignments(Car, ["engine=electric", "colour=red"], "a car")
+
+
+def test_two_are_never_equal_and_say_what_was_changed() -> None:
+    assert Car() != Car() and len({Car(), Car()}) == 2
+    assert repr(Tram(doors=9)) == "Tram(doors=9)"
+    assert repr(Car(power=6)) == "Car(engine=Steam(power=6, colour='black'))"

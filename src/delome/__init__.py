@@ -9,10 +9,12 @@ for task in stream:
     print(learner.evaluate(stream.seen(task)))
 """
 
+from delome.commands import learn, predict, run
 from delome.datasets import load_graph
 from delome.errors import DelomeError
 from delome.graph import Graph
 from delome.learning import Learner
+from delome.learning.saved import load
 from delome.methods import (
     ERGNN,
     EWC,
@@ -33,6 +35,37 @@ from delome.methods import (
 )
 from delome.metrics import AccuracyMatrix
 from delome.streams.task_stream import TaskStream
-from delome.streams.tasks import Task
+from delome.streams.tasks import Stream, Task
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ERGNN",
+    "EWC",
+    "GEM",
+    "MAS",
+    "TWP",
+    "AccuracyMatrix",
+    "Analytic",
+    "CaT",
+    "DeLoMe",
+    "DelomeError",
+    "FineTune",
+    "Graph",
+    "HPNs",
+    "Joint",
+    "Learner",
+    "LwF",
+    "Replay",
+    "SEMCurvature",
+    "SSMDegree",
+    "SSMUniform",
+    "Stream",
+    "Task",
+    "TaskStream",
+    "learn",
+    "load",
+    "load_graph",
+    "predict",
+    "run",
+]

@@ -108,8 +108,8 @@ class Debiased(Loss):
 class Mixed(Loss):
     """ERGNN's ``L = β L_cur + (1 - β) L_mem`` with β = B / (B + n), for B stored and n current rows.
 
-    Each of the losses is balanced. Class-incremental: L_mem is one loss over all memory rows. Task-incremental: one old task after the other is mixed
-    in, L ← β L + (1 - β) L_k.
+    Each of the losses is balanced. Class-incremental: L_mem is one loss over all memory rows. Task-incremental: one old
+    task after the other is mixed in, L ← β L + (1 - β) L_k.
     """
 
     def __call__(self, rows: ScoredRows) -> Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from delome.errors import StateError
+from delome.errors import DelomeError, StateError
 from delome.persistence.state import State
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Tracker:
             first = earlier.done
             if first > total:
                 raise StateError(f"{first} steps of {name} are said to be done, but there are only {total}")
-            load(earlier.state)
+            _take_back(name, earlier.state, load)
             self.seconds[name] = self.seconds.get(name, 0.0) + earlier.seconds
         seconds = self.seconds.get(name, 0.0)
         with self.phase(name, total, first) as step:
@@ -108,3 +108,37 @@ class Tracker:
 
     def show(self, phase: str, done: int, total: int) -> None:
         """Called at the start of a phase and after each of its steps."""
+
+
+class Watcher:
+    """Is told how far a command is; this one does not care. ``tasks`` counts the tasks that were begun."""
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    @contextmanager
+    def watching(self, seeds: Sequence[int] = ()) -> Iterator[None]:
+        """While this block runs, a command with these seeds is at work."""
+        yield
+
+    def loading(self, activity: str, done: int, total: int | None) -> None:
+        """A graph is being loaded: bytes done, bytes in all."""
+
+    def single(self, activity: str) -> Tracker:
+        """Tracker of the one thing that is done now."""
+        return Tracker()
+
+    def tracker(self, seed: int, task: int, tasks: int) -> Tracker:
+        """Tracker of one of so many tasks of a seed."""
+        self.tasks += 1
+        return self.single(f"seed {seed}, task {task + 1}")
+
+
+def _take_back(phase: str, state: State, load: Callable[[State], None]) -> None:
+    try:
+        load(state)
+    except DelomeError:
+        raise
+    except Exception as error:  # nobody knows what a foreign state leads to
+        reason = type(error).__name__
+        raise StateError(f"what was reached in phase '{phase}' does not fit the learner ({reason})") from None

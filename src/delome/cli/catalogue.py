@@ -17,9 +17,9 @@ from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
 from delome.cli.messages import shown_progress
 from delome.datasets import DATASETS, load_graph
 from delome.datasets.catalogue import Dataset, parse_name
-from delome.methods import METHODS
-from delome.parameters import parameters_of
-from delome.persistence.state import Keeps
+from delome.learning import METHODS
+from delome.learning.footprint import FootprintFormula
+from delome.parameters import Parameter, all_parameters
 from delome.streams.task_stream import TaskStream
 
 KEEPS_LEGEND = (
@@ -62,7 +62,7 @@ def methods(
     console.print(KEEPS_LEGEND, highlight=False)
 
 
-def _kept(keeps: Keeps) -> str:
+def _kept(keeps: FootprintFormula) -> str:
     amounts = {"rows": keeps.rows, "floats": keeps.floats, "bytes": keeps.bytes}
     return "; ".join(f"{amount} {unit}" for unit, amount in amounts.items() if amount != "0") or "nothing"
 
@@ -73,31 +73,36 @@ def _with_details(summary: str, *details: str) -> Text:
 
 
 def _method_parameters(name: str, as_json: bool) -> None:
-    from delome.methods import method as find
-
-    parameters = parameters_of(find(name)).values()
+    parameters = dict(all_parameters(METHODS.importable(name)))
     if as_json:
         document = {
-            each.name: {
-                "type": each.type.__name__,
-                "default": each.default,
-                "choices": each.choices or None,
+            path: {
+                "type": "part" if each.registry is not None else each.type.__name__,
+                "default": _default(each),
+                "choices": (list(each.registry) if each.registry is not None else each.choices) or None,
                 "optional": each.optional,
-                "least": each.param.least,
+                "at_least": each.param.at_least,
                 "above": each.param.above,
                 "help": each.param.help,
             }
-            for each in parameters
+            for path, each in parameters.items()
         }
         print(json.dumps(document))
         return
     columns = Column("parameter", no_wrap=True), Column("default", no_wrap=True), Column("meaning", overflow="fold")
     table = Table(*columns, title=f"{name}: set with --set NAME=VALUE")
-    for each in parameters:
-        default = "none" if each.default is None else str(each.default)
-        choices = [f"one of {', '.join(each.choices)}"] if each.choices else []
-        table.add_row(each.name, default, _with_details(each.param.help, *choices))
+    for path, each in parameters.items():
+        default = _default(each)
+        choices = list(each.registry) if each.registry is not None else each.choices
+        details = [f"one of {', '.join(choices)}"] if choices else []
+        table.add_row(path, "none" if default is None else str(default), _with_details(each.param.help, *details))
     Console().print(table)
+
+
+def _default(parameter: Parameter) -> Any:
+    """A default value; of a part its name."""
+    registry = parameter.registry
+    return parameter.default if registry is None else registry.name_of(type(parameter.default))
 
 
 datasets_app = typer.Typer(help="List the datasets, or show one.", invoke_without_command=True)
@@ -145,7 +150,7 @@ def show(
     from delome.graph.statistics import GraphStatistics
     from delome.report.datasets import describe_dataset
 
-    with shown_progress(quiet, verbose) as progress:
+    with shown_progress(quiet, verbose) as progress, progress.watching():
         graph = load_graph(name, data_root=data_root, progress=progress.loading)
         progress.single("measuring the graph")
         stream = TaskStream(graph, classes_per_task)

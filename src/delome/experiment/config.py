@@ -6,24 +6,24 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self, cast
 
-import delome
 from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, StreamError, shown, unknown
-from delome.methods import Learner, method
-from delome.parameters import check_option, parameters_of, parse_assignments, values_of
-from delome.streams.columns import Label, Setting
+from delome.experiment.options import SPLITS, RunOptions
+from delome.learning import METHODS, Learner
+from delome.parameters import check_option, filled, has_parameter, parameters_of, parse_assignments, values_of
+from delome.registry import Registry
+from delome.streams.columns import Label
 from delome.streams.task_stream import TaskStream
+from delome.streams.tasks import Stream
 
-SPLITS = ("auto", "random", "masks", "given")
-"""``auto``: the masks of the graph if it has any, else random; ``given``: that of a stream that is passed."""
 MOST_SEEDS = 100_000
 """All seeds of a run are written out in its configuration."""
 
@@ -43,65 +43,43 @@ class RunConfig:
     seeds: list[int] = field(default_factory=lambda: [0])
 
     @classmethod
-    def resolve(
-        cls,
-        dataset: str = "digits",
-        method_name: str = "delome",
-        *,
-        setting: Setting = "cil",
-        backbone: str | None = None,
-        budget: int | None = None,
-        epochs: int | None = None,
-        device: str = "auto",
-        assignments: list[str] | None = None,
-        classes_per_task: int = 2,
-        class_order: Sequence[Label] | None = None,
-        split: str = "auto",
-        split_seed: int = 0,
-        inter_task_edges: bool = False,
-        seeds: int = 1,
-        seed: int = 0,
-    ) -> Self:
+    def resolve(cls, dataset: str = "digits", method: str = "delome", **options: Any) -> Self:
         """Fills in defaults and refuses what cannot be run; the budget defaults to the dataset's usual one."""
-        source, _ = parse_name(dataset)
-        learner = method(method_name)
-        check_option("seeds", seeds, at_least=1)
-        check_option("classes_per_task", classes_per_task, at_least=1)
-        check_option("split_seed", split_seed, at_least=0)
-        check_option("inter_task_edges", inter_task_edges)
-        if split not in SPLITS:
-            raise ParameterError(unknown("split", str(split), SPLITS))
-        if seeds > MOST_SEEDS:
-            raise ParameterError(f"seeds must be at most {MOST_SEEDS}, not {seeds}")
-        if budget is not None and isinstance(budget, int) and budget < 1:
-            raise ParameterError(f"budget must be at least 1 row per class, not {shown(budget)}")
-        known = parameters_of(learner)
-        given = {"backbone": backbone, "epochs": epochs, "budget": budget}
-        assigned = parse_assignments(learner, [] if assignments is None else assignments, f"method {method_name}")
-        if twice := [name for name, value in given.items() if value is not None and name in assigned]:
-            raise ParameterError(f"{twice[0]} is given twice: as an option and with --set")
-        defaults = {"setting": setting, "device": device, "seed": seed, "budget": source.budget}
-        chosen: dict[str, Any] = {name: value for name, value in defaults.items() if name in known}
-        chosen |= {name: value for name, value in given.items() if value is not None and name in known}
-        chosen |= assigned
-        parameters = values_of(learner(**chosen))
+        return cls.of(RunOptions(dataset=dataset, method=method, **options))
+
+    @classmethod
+    def of(cls, options: RunOptions) -> Self:
+        """The same for options."""
+        parse_name(options.dataset)
+        check_option("seeds", options.seeds, at_least=1)
+        check_option("classes_per_task", options.classes_per_task, at_least=1)
+        check_option("split_seed", options.split_seed, at_least=0)
+        check_option("inter_task_edges", options.inter_task_edges)
+        if options.split not in SPLITS:
+            raise ParameterError(unknown("split", str(options.split), SPLITS))
+        if options.seeds > MOST_SEEDS:
+            raise ParameterError(f"seeds must be at most {MOST_SEEDS}, not {options.seeds}")
+        if isinstance(options.budget, int) and options.budget < 1:
+            raise ParameterError(f"budget must be at least 1 row per class, not {shown(options.budget)}")
+        parameters = values_of(_learner(options))
         first = parameters.pop("seed")
-        check_option("the last seed", first + seeds - 1, at_least=0)
+        check_option("the last seed", first + options.seeds - 1, at_least=0)
         return cls(
-            dataset=dataset,
-            method=method_name,
+            dataset=options.dataset,
+            method=options.method,
             parameters=parameters,
-            classes_per_task=classes_per_task,
-            class_order=None if class_order is None else list(class_order),
-            split=split,
-            split_seed=split_seed,
-            inter_task_edges=inter_task_edges,
-            seeds=list(range(first, first + seeds)),
+            classes_per_task=options.classes_per_task,
+            class_order=None if options.class_order is None else list(options.class_order),
+            split=options.split,
+            split_seed=options.split_seed,
+            inter_task_edges=options.inter_task_edges,
+            seeds=list(range(first, first + options.seeds)),
         )
 
     def learner(self, seed: int) -> Learner:
         """The configured learner with one of the seeds."""
-        return method(self.method)(**self.parameters, seed=seed)
+        kind = METHODS.importable(self.method)
+        return kind(**filled(kind, {**self.parameters, "seed": seed}, Registry.importable))
 
     def stream(self, data_root: Path | None = None, progress: Progress = silent) -> TaskStream:
         """Loads the graph (a published one through ``data_root``) and cuts it into tasks."""
@@ -116,8 +94,10 @@ class RunConfig:
             inter_task_edges=self.inter_task_edges,
         )
 
-    def check_stream(self, stream: TaskStream) -> None:
+    def check_stream(self, stream: Stream) -> None:
         """Refuses a stream that is not cut as this configuration says."""
+        if not isinstance(stream, TaskStream):
+            return  # of a stream of another kind the description alone says what it is
         names = ["classes_per_task", "class_order", "inter_task_edges"]
         if stream.split_kind == "random":
             names.append("split_seed")
@@ -149,6 +129,17 @@ class RunConfig:
         return re.sub(r"[^A-Za-z0-9_.=-]+", "-", "-".join(parts))[:200] + f"-{self.digest}"
 
     @property
+    def backbone(self) -> str | None:
+        """Name of the network, if the method has one."""
+        found = self.parameters.get("backbone")
+        return None if found is None else str(found["name"])
+
+    @property
+    def budget(self) -> int | None:
+        """Memory rows per class, if the method has a memory."""
+        return cast("int | None", _inside(self.parameters, "budget"))
+
+    @property
     def protocol(self) -> dict[str, Any]:
         """How the numbers are measured, printed beside them."""
         return {
@@ -160,7 +151,33 @@ class RunConfig:
         }
 
 
+def _learner(options: RunOptions) -> Learner:
+    """The learner that options ask for."""
+    kind = METHODS.importable(options.method)
+    source, _ = parse_name(options.dataset)
+    assigned = parse_assignments(kind, options.assignments or [], f"method {options.method}")
+    given = {"backbone": options.backbone, "epochs": options.epochs, "budget": options.budget}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if twice := [name for name in wanted if any(name == path.rpartition(".")[2] for path in assigned)]:
+        raise ParameterError(f"{twice[0]} is given twice: as an option and with --set")
+    if not any(path.rpartition(".")[2] == "budget" for path in assigned):
+        wanted.setdefault("budget", source.budget)
+    chosen = {"setting": options.setting, "device": options.device, "seed": options.seed} | assigned
+    if "backbone" in wanted and "backbone" in parameters_of(kind):
+        chosen["backbone"] = wanted.pop("backbone")
+    plain = kind(**filled(kind, chosen, Registry.importable))
+    fitting = {name: value for name, value in wanted.items() if has_parameter(plain, name)}
+    return kind(**filled(kind, chosen | fitting, Registry.importable))
+
+
+def _inside(parameters: Mapping[str, Any], name: str) -> Any:
+    """A parameter, or that of the part which has it."""
+    parts = [value for value in parameters.values() if isinstance(value, Mapping)]
+    found = [_inside(part, name) for part in parts]
+    return parameters.get(name, next((value for value in found if value is not None), None))
+
+
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
-    packages = {name: metadata.version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "torch-geometric")}
-    return {"delome": delome.__version__, "python": platform.python_version(), **packages}
+    names = ("delome", "torch", "numpy", "scipy", "scikit-learn", "torch-geometric")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}

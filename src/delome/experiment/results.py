@@ -8,8 +8,8 @@ from statistics import mean, stdev
 from typing import Any, Self
 
 from delome.experiment.config import RunConfig, versions
+from delome.learning.footprint import Footprint
 from delome.metrics import AccuracyMatrix
-from delome.persistence.state import Storage
 
 
 @dataclass
@@ -25,13 +25,13 @@ class TaskResult:
     validation: list[float]
     validation_micro: list[float]
     seconds: dict[str, float] = field(default_factory=dict)
-    storage: Storage = field(default_factory=Storage)
+    storage: Footprint = field(default_factory=Footprint)
     report: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
         """What was written; a ``TypeError`` if something else was."""
-        found = cls(**document | {"storage": Storage(**document["storage"])})
+        found = cls(**document | {"storage": Footprint(**document["storage"])})
         if not isinstance(found.seconds, dict) or not isinstance(found.report, dict):
             raise TypeError("numbers without names")
         lists = [*found.measured, list(found.seconds.values()), list(asdict(found.storage).values())]
@@ -82,9 +82,9 @@ class SeedResult:
         return _sum(task.seconds for task in self.tasks)
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> Footprint:
         """What is kept after the last task."""
-        return self.tasks[-1].storage if self.tasks else Storage()
+        return self.tasks[-1].storage if self.tasks else Footprint()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -157,8 +157,8 @@ class RunResult:
             "dataset": self.config.dataset,
             "method": self.config.method,
             "setting": parameters["setting"],
-            "backbone": parameters.get("backbone"),
-            "budget": parameters.get("budget"),
+            "backbone": self.config.backbone,
+            "budget": self.config.budget,
             "seeds": self.config.seeds,
             "aa": self.aa[0],
             "aa_std": self.aa[1],

@@ -5,33 +5,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from delome.errors import RunFolderError, StorageError
+from delome.errors import RunFolderError
 from delome.experiment.config import RunConfig
 from delome.experiment.folder import RunFolder
-from delome.experiment.journal import Stop, TaskJournal
+from delome.experiment.journal import Stop
 from delome.experiment.results import RunResult, SeedResult, TaskResult
-from delome.methods import Learner
-from delome.metrics import AccuracyMatrix
-from delome.parameters import values_of
-from delome.persistence.durable import is_there, read_document, remove_leftovers
-from delome.persistence.saved import KIND as LEARNER_KIND
-from delome.persistence.saved import restore, write
-from delome.persistence.store import MANIFEST, load_state, remove_state
+from delome.experiment.seed_folder import SeedFolder
 from delome.progress import Tracker
-from delome.streams.task_stream import TaskStream
+from delome.streams.tasks import Stream
 
 log = logging.getLogger(__name__)
 
-RESULT, RESULT_KIND = "result.json", "result of a run"
 CHECKPOINT_EVERY = 60.0
 """Seconds between checkpoints inside a task."""
 
 
 def run(
     config: RunConfig,
-    stream: TaskStream,
+    stream: Stream,
     folder: RunFolder | None = None,
-    make_tracker: Callable[[SeedResult, int, int], Tracker] = lambda *_: Tracker(),
+    make_tracker: Callable[[int, int, int], Tracker] = lambda *_: Tracker(),
     *,
     checkpoint_every: float = CHECKPOINT_EVERY,
     stop: Stop | None = None,
@@ -52,7 +45,7 @@ def run(
         remaining = list(stream)[len(result.tasks) :]
         for task in remaining:
             name = ("" if len(config.seeds) == 1 else f"seed {seed}, ") + f"task {task.index + 1} of {len(stream)}"
-            tracker = make_tracker(result, task.index, len(stream))
+            tracker = make_tracker(seed, task.index, len(stream))
             if place is not None:
                 tracker.journal = journal = place.journal(task.index)
                 if resuming:
@@ -89,101 +82,3 @@ def _in_short(result: SeedResult) -> str:
     """What a person who waits wants to know after each task."""
     forgetting = "" if result.matrix.af is None else f", AF {result.matrix.af:+.1f}"
     return f"AA {result.matrix.aa:.1f}{forgetting}, {sum(result.tasks[-1].seconds.values()):.1f} s"
-
-
-class SeedFolder:
-    """The part of a run folder that belongs to one seed."""
-
-    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop) -> None:
-        self.folder, self.seed, self.every, self.stop = folder, seed, every, stop
-        self.run = folder.identity
-        self.name = f"seed-{seed}"
-        self.path = folder.path / self.name
-        self.finished = False
-
-    def take_up(self, learner: Learner, tasks: int) -> SeedResult:
-        """Results of those of so many tasks that need not be learned again; the learner becomes the one that has
-        learned them, unless it was the last."""
-        result, file = SeedResult(self.seed), self.path / RESULT
-        remove_leftovers(self.path)
-        if is_there(file):
-            try:
-                found = read_document(file, RESULT_KIND)
-                result, self.finished, run = SeedResult.from_dict(found), found["finished"], found["run"]
-            except StorageError as error:
-                raise RunFolderError(f"{error}: start over with --fresh") from None
-            except (KeyError, TypeError):
-                raise RunFolderError(f"'{file}' is damaged: start over with --fresh") from None
-            too_few = self.finished and len(result.tasks) < tasks
-            if run != self.run or result.seed != self.seed or len(result.tasks) > tasks or too_few:
-                raise RunFolderError(f"'{file}' is not a result of this run: start over with --fresh")
-        if not self.finished:
-            known = self._load(learner)
-            if known > len(result.tasks):
-                raise RunFolderError(
-                    f"'{self.path}' is damaged: its model knows {known} tasks, but results are there of "
-                    f"{len(result.tasks)}: start over with --fresh"
-                )
-            # what was measured without its model being saved has to be done again
-            del result.tasks[known:]
-        return result
-
-    def _load(self, learner: Learner) -> int:
-        """Makes the learner the one that was saved, if there is one, and gives the number of tasks it knows."""
-        model = self.path / "model"
-        if not is_there(model / MANIFEST):
-            return 0
-        try:
-            about, state = load_state(model, LEARNER_KIND)
-            if about.get("parameters") != values_of(learner):
-                raise StorageError(f"'{model}' was not saved by this run")
-            restore(learner, state, model)
-        except StorageError as error:
-            raise RunFolderError(f"{error}: start over with --fresh") from None
-        return len(learner.columns.tasks)
-
-    def journal(self, task: int) -> TaskJournal:
-        """Where the learner leaves what it reaches inside a task."""
-
-        def written(phase: str, done: int) -> None:
-            self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
-            log.debug("checkpoint: %s step %d", phase, done)
-
-        of = {"run": self.run, "seed": self.seed}
-        return TaskJournal(self.path / "progress", of, task, self.every, self.stop, written)
-
-    def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
-        """Writes what was measured and then what was learned, so that nothing is learned without its result."""
-        self.folder.write_text(f"{self.name}/matrix.csv", _csv(result.matrix))
-        self._write_result(result, finished=False)
-        self._settle(learner)
-        accuracies = result.tasks[-1].accuracies
-        self.folder.event("task", seed=self.seed, task=len(result.tasks) - 1, accuracies=accuracies)
-        if last:
-            self._write_result(result, finished=True)
-        else:
-            self.stop.check()
-
-    def finish(self, learner: Learner, result: SeedResult) -> None:
-        """Does what a life that ended after its last task could not do any more."""
-        if not self.finished:
-            self._settle(learner)
-            self._write_result(result, finished=True)
-
-    def _settle(self, learner: Learner) -> None:
-        """Writes what was learned, after which the steps that led there are not needed."""
-        write(learner, self.path / "model")
-        remove_state(self.path / "progress")
-
-    def _write_result(self, result: SeedResult, finished: bool) -> None:
-        content = {"run": self.run, **result.as_dict(), "finished": finished}
-        self.folder.write_document(f"{self.name}/{RESULT}", RESULT_KIND, content)
-
-
-def _csv(matrix: AccuracyMatrix) -> str:
-    """One line a task learned, one column a task evaluated; empty where a task was not yet seen."""
-    tasks = len(matrix.rows)
-    lines = [",".join(["after_task", *(f"task_{j}" for j in range(tasks))])]
-    for t, row in enumerate(matrix.rows):
-        lines.append(",".join([str(t), *(f"{value:.4f}" for value in row), *[""] * (tasks - len(row))]))
-    return "\n".join(lines) + "\n"

@@ -132,6 +132,11 @@ class Learner(Configured, ABC):
         """Names of those of the user's labels that have one."""
         return dict(self.known.names)
 
+    def task_of(self, data: Graph | Data) -> int | None:
+        """The last task as which this very graph was learned, labels and masks included; none if it was not."""
+        fingerprint = as_graph(data).fingerprint()
+        return max((each.task for each in self.learned if each.fingerprint == fingerprint), default=None)
+
     def observe(self, data: Task | Graph | Data, tracker: Tracker | None = None) -> None:
         """Learns one more task: the next of a stream, or live data.
 

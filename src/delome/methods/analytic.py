@@ -149,7 +149,8 @@ class Analytic(Learner):
     are never all in memory.
 
     Scores of a regression are no logits: `delome.learning.calibration` finds the temperature of their softmax from the
-    class means and the scatter. With ``per_task`` that is done while a task is learned, because its statistics are not kept.
+    class means and the scatter. With ``per_task`` that is done while a task is learned, because its statistics are not
+    kept.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))

@@ -25,16 +25,16 @@ def write_figures(folder: RunFolder, result: RunResult) -> list[Path]:
 
 def title(result: RunResult) -> str:
     """Dataset, method and protocol in one line."""
-    parameters = result.config.parameters
-    budget = f", {parameters['budget']} rows per class" if "budget" in parameters else ""
+    config = result.config
+    budget = "" if config.budget is None else f", {config.budget} rows per class"
     dataset = (
         Path(result.config.dataset.removeprefix("file:")).name
         if "file:" in result.config.dataset
         else result.config.dataset
     )
-    backbone = f", {parameters['backbone'].upper()}" if "backbone" in parameters else ""
+    backbone = "" if config.backbone is None else f", {config.backbone.upper()}"
     seeds = f", {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
-    return f"{result.config.method} on {one_line(dataset)} ({parameters['setting'].upper()}{backbone}{budget}{seeds})"
+    return f"{result.config.method} on {one_line(dataset)} ({config.parameters['setting'].upper()}{backbone}{budget}{seeds})"
 
 
 def accuracy_matrix(result: RunResult) -> Figure:

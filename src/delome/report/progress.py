@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from delome.experiment.results import SeedResult
-from delome.progress import Tracker
+from delome.progress import Tracker, Watcher
 
 
-class RunProgress:
+class RunProgress(Watcher):
     """Two bars: tasks of all seeds, and steps of the current phase."""
 
-    def __init__(self, seeds: Sequence[int], console: Console, shown: bool) -> None:
-        self.seeds = seeds
-        self.tasks = 0
+    def __init__(self, console: Console, shown: bool) -> None:
+        super().__init__()
+        self.seeds: Sequence[int] = ()
         self.bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -31,12 +31,11 @@ class RunProgress:
         self.overall = self.bars.add_task("loading the graph", total=None)
         self.phase = self.bars.add_task("", total=None, visible=False)
 
-    def __enter__(self) -> RunProgress:
-        self.bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()
+    @contextmanager
+    def watching(self, seeds: Sequence[int] = ()) -> Iterator[None]:
+        self.seeds = seeds
+        with self.bars:
+            yield
 
     def loading(self, activity: str, done: int, total: int | None) -> None:
         """Shows how far a graph is loaded, in megabytes."""
@@ -51,12 +50,11 @@ class RunProgress:
         self.bars.update(self.phase, visible=False)
         return _ShownTracker(self)
 
-    def tracker(self, seed: SeedResult, task: int, tasks: int) -> Tracker:
+    def tracker(self, seed: int, task: int, tasks: int) -> Tracker:
         """Tracker that shows one task."""
-        tracker = self.single(f"seed {seed.seed}, task {task + 1}")
-        done = tasks * self.seeds.index(seed.seed) + task
+        tracker = super().tracker(seed, task, tasks)
+        done = tasks * self.seeds.index(seed) + task
         self.bars.update(self.overall, completed=done, total=tasks * len(self.seeds))
-        self.tasks += 1
         return tracker
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import DatasetError
+from delome.persistence.durable import is_irregular
 
 ATTEMPTS = 5
 """How often a download that lost its connection, but had got further, is taken up again at once."""
@@ -28,6 +29,8 @@ def download(url: str, target: Path, *, progress: Progress = silent, timeout: fl
         raise DatasetError(f"cannot download '{url}': only http and https addresses are fetched")
     by_hand = f"put {target.name} into '{target.parent}' by hand"
     part = target.with_name(f"{target.name}.part")
+    if is_irregular(part):
+        raise DatasetError(f"'{part}' is not a regular file: remove it and try again")
     for _ in range(ATTEMPTS):
         before = _size(part)
         try:

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from delome.datasets.fetching.reading import Progress, Reading
+from delome.datasets.fetching.reading import Progress, Reading, Statistics
 from delome.datasets.sources import files
 from delome.graph.sparse import Features
 
 
-def read(raw: Path, workspace: Path, progress: Progress, *, file: str) -> Reading:
+def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress, *, file: str) -> Reading:
     """The graph as PyG publishes it: edges in both directions, words that occur count 1, no self-loops.
 
     The published numbers of edges count what is left then, each direction for itself.

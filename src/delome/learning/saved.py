@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import delome
-from delome.errors import DelomeError, ParameterError, StateError, StorageError
-from delome.learning.learner import Learner
-from delome.parameters import parameters_of, values_of
+from delome.errors import DelomeError, ParameterError, StorageError
+from delome.learning.learner import METHODS, Learner
+from delome.parameters import Find, filled, values_of
 from delome.persistence.durable import make_folder, sole_writer, told
 from delome.persistence.state import State
 from delome.persistence.store import load_state, save_state
+from delome.registry import Registry
 
 KIND = "saved learner"
 
@@ -27,17 +30,19 @@ def save(learner: Learner, folder: str | Path) -> None:
 
 def write(learner: Learner, folder: Path) -> None:
     """The same, for one who has already claimed the folder."""
-    from delome.methods import METHODS
-
-    names = [name for name, each in METHODS.items() if each is type(learner)]
-    if not names:
-        raise StateError(f"{type(learner).__name__} is not a method of delome: only those can be saved and loaded")
-    about = {"method": names[0], "parameters": values_of(learner), "delome": delome.__version__}
+    about = {
+        "method": METHODS.name_of(type(learner)),
+        "parameters": values_of(learner),
+        "delome": version("delome"),
+    }
     save_state(folder, KIND, about, learner.state())
 
 
-def load(folder: str | Path, *, device: str | None = None) -> Learner:
+def load(folder: str | Path, *, device: str | None = None, methods: Sequence[type] = ()) -> Learner:
     """The learner that was saved in a folder, on its own or another device.
+
+    A model of a method of your own is loaded if you name its class in ``methods`` (and those of its parts that are in
+    other modules): what a file says never makes this import anything.
 
     >>> import tempfile
     >>> from delome import FineTune, Graph
@@ -48,23 +53,40 @@ def load(folder: str | Path, *, device: str | None = None) -> Learner:
     >>> load(folder).classes
     [7, 9]
     """
-    from delome.methods import method
-
     place = Path(folder)
     about, state = load_state(place, KIND)
     name, parameters = about.get("method"), about.get("parameters")
     if not isinstance(name, str) or not isinstance(parameters, dict):
         raise StorageError(f"'{place}' is damaged: it does not say which method was saved")
+    find = _among(methods)
     try:
-        kind = method(name)
-        if unknown := sorted(parameters.keys() - parameters_of(kind).keys()):
-            raise ParameterError(f"{name} has no parameter '{unknown[0]}'")
-        learner = kind(**parameters | ({} if device is None else {"device": device}))
+        kind = find(METHODS, name)
+        chosen = parameters | ({} if device is None else {"device": device})
+        learner: Learner = kind(**filled(kind, chosen, find))
     except ParameterError as error:
         hint = ": load it with another device, e.g. device='cpu'" if "device" in str(error) else ""
         raise StorageError(f"'{place}' holds a learner that cannot be made here: {error}{hint}") from None
     restore(learner, state, place)
     return learner
+
+
+def _among(own: Sequence[type]) -> Find:
+    """Looks names up among registered classes, these, and what else the modules of these hold."""
+    modules = [vars(sys.modules[each.__module__]).values() for each in own]
+    classes = [*own, *(each for module in modules for each in module if isinstance(each, type))]
+
+    def find(registry: Registry[Any], name: Any) -> Any:
+        for each in classes:
+            if f"{each.__module__}:{each.__qualname__}" == name:
+                return each
+        if isinstance(name, str) and ":" in name and name not in registry:
+            raise ParameterError(
+                f"{registry.kind} '{name}' is not one of delome's: name its class to allow it, "
+                f"load(folder, methods=[{name.partition(':')[2]}]), or --method {name}"
+            )
+        return registry.find(name)
+
+    return find
 
 
 def restore(learner: Learner, state: State, source: Path) -> None:

@@ -1,0 +1,89 @@
+"""RunOptions: what a run is asked for, listed once for the library, the command line and plans of many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_args
+
+from delome.backbones import BACKBONES
+from delome.datasets import DATASETS
+from delome.learning import METHODS
+from delome.parameters import Param
+from delome.streams.columns import Label, Setting
+
+SPLITS = ("auto", "random", "masks", "given")
+"""``auto``: the masks of the graph if it has any, else random; ``given``: that of a stream that is passed."""
+
+
+@dataclass(frozen=True)
+class Option(Param):
+    """A parameter of a run: also how its value is called in help, and what a shell may complete it to."""
+
+    metavar: str = ""
+    among: Callable[[], Iterable[str]] = tuple
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Everything that can be asked for; what is None is up to the dataset or the method."""
+
+    dataset: Annotated[
+        str,
+        Option(
+            "Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
+            metavar="NAME",
+            among=lambda: DATASETS,
+        ),
+    ] = "digits"
+    method: Annotated[
+        str,
+        Option(
+            "How to learn without forgetting; see 'delome methods'. Your own: module:Class.",
+            metavar="NAME",
+            among=lambda: METHODS,
+        ),
+    ] = "delome"
+    setting: Annotated[
+        str,
+        Option(
+            "cil: a node may be of any class seen so far; til: its task is known.",
+            metavar="cil|til",
+            among=lambda: get_args(Setting),
+        ),
+    ] = "cil"
+    backbone: Annotated[
+        str | None,
+        Option("Network: sgc, gcn, gat or module:Class.  [default: sgc]", metavar="NAME", among=lambda: BACKBONES),
+    ] = None
+    budget: Annotated[
+        int | None, Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS")
+    ] = None
+    classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
+    epochs: Annotated[
+        int | None, Option("Passes over each task.  [default: the method's, mostly 200]", metavar="N")
+    ] = None
+    seeds: Annotated[int, Option("Repeat with N seeds and report mean ± std.", metavar="N")] = 1
+    seed: Annotated[int, Option("First seed.", metavar="N")] = 0
+    split_seed: Annotated[int, Option("Seed of the train/val/test split, the same for all seeds.", metavar="N")] = 0
+    split: Annotated[
+        str,
+        Option(
+            "masks: those of the graph; random: 60/20/20 of each class; auto: masks if it has any.",
+            metavar="KIND",
+            among=lambda: SPLITS[:3],
+        ),
+    ] = "auto"
+    inter_task_edges: Annotated[bool, Option("Keep edges between tasks: the graph accumulates.")] = False
+    device: Annotated[str, Option("auto, cpu, cuda, …", metavar="NAME")] = "auto"
+    assignments: Annotated[
+        list[str] | None,
+        Option("Any parameter of the method; repeatable. See 'delome methods NAME'.", metavar="NAME=VALUE"),
+    ] = None
+    class_order: list[Label] | None = None
+    """Labels in the order in which classes arrive; None: ascending."""
+
+    @classmethod
+    def given(cls, options: dict[str, Any]) -> RunOptions:
+        """Options out of a larger mapping."""
+        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
