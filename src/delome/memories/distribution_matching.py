@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from delome.lengths import lengths_of
+from delome.graph.lengths import lengths_of
 from delome.memories.builder import MEMORIES, Context, MemoryBuilder
 from delome.memories.descent import descend
 from delome.memories.initial import ClassRows

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from delome.lengths import lengths_of
+from delome.graph.lengths import lengths_of
 
 MOMENTUM = 0.9
 WEIGHT_DECAY = 1e-4

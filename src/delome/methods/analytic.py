@@ -13,13 +13,13 @@ from torch import Tensor
 
 from delome.errors import DivergenceError, ParameterError, StateError
 from delome.graph import Graph
+from delome.graph.lengths import lengths_of
 from delome.graph.rows import Rows
 from delome.graph.sparse import Features
 from delome.learning.calibration import fitted_temperature
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
 from delome.learning.learner import METHODS, Learner, check_width
-from delome.lengths import lengths_of
 from delome.parameters import Param
 from delome.persistence.state import State, whole_numbers
 from delome.progress import Tracker

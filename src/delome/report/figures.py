@@ -34,7 +34,8 @@ def title(result: RunResult) -> str:
     )
     backbone = "" if config.backbone is None else f", {config.backbone.upper()}"
     seeds = f", {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
-    return f"{result.config.method} on {one_line(dataset)} ({config.parameters['setting'].upper()}{backbone}{budget}{seeds})"
+    setting = config.parameters["setting"].upper()
+    return f"{config.method} on {one_line(dataset)} ({setting}{backbone}{budget}{seeds})"
 
 
 def accuracy_matrix(result: RunResult) -> Figure:
