@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from delome.errors import DelomeError, StateError
-from delome.persistence.state import State
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +20,7 @@ class Reached:
 
     done: int
     seconds: float
-    state: State
+    state: Any
 
 
 class Journal(Protocol):
@@ -31,7 +30,7 @@ class Journal(Protocol):
         """What an earlier life has reached in a phase."""
         ...
 
-    def reached(self, phase: str, done: int, total: int, seconds: float, save: Callable[[], State]) -> None:
+    def reached(self, phase: str, done: int, total: int, seconds: float, save: Callable[[], Any]) -> None:
         """Called after each step; ``save`` gives what was reached, if that is wanted now."""
         ...
 
@@ -79,13 +78,13 @@ class Tracker:
             self.seconds[name] = self.seconds.get(name, 0.0) + passed - self._seconds_inside
             self._seconds_inside = inside_before + passed
 
-    def steps(self, name: str, total: int, save: Callable[[], State], load: Callable[[State], None]) -> Iterator[int]:
+    def steps(self, name: str, total: int, save: Callable[[], Any], load: Callable[[Any], None]) -> Iterator[int]:
         """Numbers of the steps of a phase that can be interrupted after any of them.
 
         ``save`` gives all that later steps depend on and that was not there before the first, as copies; ``load`` takes
         it back. With a journal, steps done in an earlier life are loaded and left out.
 
-        >>> list(Tracker().steps("train", 3, State, lambda state: None))
+        >>> list(Tracker().steps("train", 3, dict, lambda state: None))
         [0, 1, 2]
         """
         journal, first = self.journal, 0
@@ -134,7 +133,7 @@ class Watcher:
         return self.single(f"seed {seed}, task {task + 1}")
 
 
-def _take_back(phase: str, state: State, load: Callable[[State], None]) -> None:
+def _take_back(phase: str, state: Any, load: Callable[[Any], None]) -> None:
     try:
         load(state)
     except DelomeError:

@@ -15,7 +15,7 @@ from delome.experiment.folder import CONFIG
 from delome.experiment.journal import Stop
 from delome.graph import Graph
 from delome.learning import METHODS, Learner
-from delome.learning.saved import load, write
+from delome.learning.saved import load
 from delome.parameters import parse_assignments
 from delome.persistence.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders
 from delome.persistence.foreign import MOST_DOCUMENT, read_regular
@@ -94,7 +94,7 @@ def learn(
                     with stop.postponed():
                         manifest = _manifest(place)
                         try:
-                            write(learner, place)
+                            learner.write(place)
                         except BaseException as error:
                             replaced, failure = _manifest(place) != manifest, error
                             if not replaced:

@@ -20,6 +20,7 @@ from delome.datasets.sources.published import PUBLISHED, Published
 from delome.errors import DatasetError, shown, unknown
 from delome.graph import Graph
 from delome.parameters import Param, Parameter
+from delome.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def _downloaded(name: str, what: str, budget: int = 60) -> Dataset:
     return Dataset(published.load, summary, budget, published=published)
 
 
-DATASETS: dict[str, Dataset] = {
+_OURS: dict[str, Dataset] = {
     "digits": Dataset(
         digits.load, "1,797 handwritten digits as a nearest-neighbour graph: 64 features, 10 classes", 20
     ),
@@ -83,6 +84,10 @@ DATASETS: dict[str, Dataset] = {
     "coauthor_cs": _downloaded("coauthor_cs", "authors in computer science, words of their papers"),
     "coauthor_physics": _downloaded("coauthor_physics", "authors in physics, words of their papers"),
 }
+
+DATASETS: Registry[Dataset] = Registry("dataset", "datasets")
+for _name, _dataset in _OURS.items():
+    DATASETS.add(_name, _dataset)
 
 
 def load_graph(name: str, *, data_root: str | Path | None = None, progress: Progress = silent, **options: Any) -> Graph:

@@ -9,8 +9,8 @@ from delome.experiment.folder import RunFolder
 from delome.experiment.journal import Stop, TaskJournal
 from delome.experiment.results import SeedResult
 from delome.learning import Learner
-from delome.learning.saved import KIND as LEARNER_KIND
-from delome.learning.saved import restore, write
+from delome.learning.learner import KIND as LEARNER_KIND
+from delome.learning.saved import restore
 from delome.metrics import AccuracyMatrix
 from delome.parameters import values_of
 from delome.persistence.durable import is_there, read_document, remove_leftovers
@@ -126,7 +126,7 @@ class SeedFolder:
     def _settle(self, learner: Learner) -> None:
         """Writes what was learned, after which the steps that led there are not needed."""
         self.folder.check()
-        write(learner, self.model)
+        learner.write(self.model)
         remove_state(self.progress)
 
     def _write_result(self, result: SeedResult, finished: bool) -> None:

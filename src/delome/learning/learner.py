@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast, overload
 
@@ -18,8 +19,10 @@ from delome.graph import Graph
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import Guard, isolated
 from delome.metrics import Score
-from delome.parameters import Configured, Param
+from delome.parameters import Configured, Param, values_of
+from delome.persistence.durable import make_folder, sole_writer, told
 from delome.persistence.state import State, whole_numbers
+from delome.persistence.store import save_state
 from delome.progress import Tracker
 from delome.registry import Registry
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
@@ -33,6 +36,9 @@ METHODS: Registry[type[Learner]] = Registry("method", "methods")
 
 Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
 """Numbers of nodes, a mask with true or false for each node, or all nodes."""
+
+KIND = "saved learner"
+"""What the documents of saved learners say that they are."""
 
 MOST_TASK_COLUMNS = 10**8
 """Tasks × classes of a state: a table of which task may use which column is kept."""
@@ -356,11 +362,19 @@ class Learner(Configured, ABC):
             raise StateError("the state does not fit the learner: 'learned' must hold fingerprints")
 
     def save(self, folder: str | Path) -> None:
-        """Saves everything learned; `delome.load` gives the same learner again."""
-        from delome.learning.saved import save
+        """Saves everything learned in place of the learner that is in the folder, which stays until this one is
+        complete; `delome.load` gives the same learner again."""
+        place = Path(folder)
+        with told(place):
+            make_folder(place)
+            with sole_writer(place):
+                self.write(place)
 
+    def write(self, folder: Path) -> None:
+        """The same, for one who has already claimed the folder."""
+        about = {"method": METHODS.name_of(type(self)), "parameters": values_of(self), "delome": version("delome")}
         with self._guard.reading():
-            save(self, folder)
+            save_state(folder, KIND, about, self.state())
 
 
 def resolve_device(name: str) -> torch.device:

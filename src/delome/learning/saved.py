@@ -1,41 +1,18 @@
-"""Saved learners: everything a learner knows, in a folder that can be loaded anywhere, exactly."""
+"""Loading saved learners: exactly the one that was saved, on any machine."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from delome.errors import DelomeError, ParameterError, StorageError
-from delome.learning.learner import METHODS, Learner
-from delome.parameters import Find, filled, values_of
-from delome.persistence.durable import make_folder, sole_writer, told
+from delome.learning.learner import KIND, METHODS, Learner
+from delome.parameters import Find, filled
 from delome.persistence.state import State
-from delome.persistence.store import load_state, save_state
+from delome.persistence.store import load_state
 from delome.registry import Registry
-
-KIND = "saved learner"
-
-
-def save(learner: Learner, folder: str | Path) -> None:
-    """Saves a learner in place of the one that is in the folder, which stays until the new one is complete."""
-    place = Path(folder)
-    with told(place):
-        make_folder(place)
-        with sole_writer(place):
-            write(learner, place)
-
-
-def write(learner: Learner, folder: Path) -> None:
-    """The same, for one who has already claimed the folder."""
-    about = {
-        "method": METHODS.name_of(type(learner)),
-        "parameters": values_of(learner),
-        "delome": version("delome"),
-    }
-    save_state(folder, KIND, about, learner.state())
 
 
 def load(folder: str | Path, *, device: str | None = None, methods: Sequence[type] = ()) -> Learner:
