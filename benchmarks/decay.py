@@ -1,12 +1,11 @@
 """Coupled or decoupled weight decay: graphs × settings × methods × seeds, on validation and test nodes.
 
-    python benchmarks/decay.py run --data FOLDER [--dataset NAME …] [--method NAME …] [--seeds 3] [--tasks N]
-        [--results FILE]
+    python benchmarks/decay.py run --data FOLDER [--dataset NAME …] [--method NAME …] [--seeds 3] [--results FILE]
     python benchmarks/decay.py table [--results FILE]
 
 `run` appends a line of JSON for every run that FILE does not hold yet: SGC, 20 rows per class, 200 epochs. Of Joint,
 which starts afresh for each task, only the last task is trained. `table` prints a Markdown table of mean AA and its
-standard deviation over seeds. Give each number of `--tasks` a FILE of its own.
+standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ DECAYS = ("coupled", "decoupled")
 KEYS = ("dataset", "setting", "method", "decay", "seed")
 
 
-def measured(config: RunConfig, stream: TaskStream, seed: int, tasks: int | None) -> dict[str, float]:
+def measured(config: RunConfig, stream: TaskStream, seed: int) -> dict[str, float]:
     learner = config.learner(seed)
-    learned = list(stream)[:tasks]
-    epochs, last = learner.epochs, learned[-1]
-    for task in learned:
+    epochs, last = learner.epochs, stream[-1]
+    for task in stream:
         learner.epochs = epochs if config.method != "joint" or task is last else 1
         learner.observe(task)
     return {
@@ -60,7 +58,7 @@ def run_all(arguments: argparse.Namespace) -> None:
                         )
                         stream = stream or config.stream()
                         row = dict(zip(KEYS, (dataset, setting, method, decay, seed), strict=True))
-                        row |= measured(config, stream, seed, arguments.tasks)
+                        row |= measured(config, stream, seed)
                         with arguments.results.open("a") as file:
                             file.write(json.dumps(row) + "\n")
                         print(row, flush=True)
@@ -99,7 +97,6 @@ def main() -> None:
     parser.add_argument("--dataset", nargs="+", choices=DATASETS, default=list(DATASETS))
     parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--tasks", type=int, help="learn only the first so many tasks")
     arguments = parser.parse_args()
     if arguments.action == "run":
         run_all(arguments)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +17,9 @@ import scipy.sparse as sp
 import torch
 from hypothesis import settings
 
-from delome import Graph, TaskStream, load_graph
+from delome import Graph, Task, TaskStream, load_graph
 from delome.cli import main
-from delome.learning.training import Examples
-from delome.methods import GradientLearner
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
+from delome.methods import Learner
 
 # the graphs of the tests are tiny: threads would only wait for each other
 torch.set_num_threads(1)
@@ -69,19 +70,14 @@ def toy_stream(toy_graph: Graph) -> TaskStream:
     return TaskStream(toy_graph)
 
 
-@pytest.fixture
-def begun() -> Callable[..., Examples]:
-    """Learns tasks 0 … index - 1, then begins task ``index``: what a step of that task minimises can be asked for."""
+@pytest.fixture(scope="session")
+def scores_of() -> Callable[[Learner, Task], np.ndarray]:
+    """What a learner decides by: a score of every class column for every node of a task."""
 
-    def begin(learner: GradientLearner, stream: TaskStream, index: int) -> Examples:
-        for task in stream[:index]:
-            learner.observe(task)
-        observation = stream[index].observation()
-        learner.columns = LabelColumns(learner.setting, [task.classes for task in stream[: index + 1]])
-        learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
-        return learner.begin(observation, learner.examples(observation), Tracker())
+    def scores(learner: Learner, task: Task) -> np.ndarray:
+        return learner._scores(learner._inputs(task.graph, np.arange(task.graph.num_nodes)), task.index).numpy()
 
-    return begin
+    return scores
 
 
 @pytest.fixture
@@ -155,3 +151,27 @@ def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
         return Outcome(leaving.value.code or 0, out, err)
 
     return run
+
+
+@pytest.fixture
+def read_only() -> Callable[[Path], AbstractContextManager[None]]:
+    """While such a block runs, nothing below a folder can be changed, as on a disk that is mounted so."""
+
+    def refuse(folder: Path, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *arguments: Any, **options: Any) -> Any:
+            reads = name == "open" and not arguments[0] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if not isinstance(path, int) and not reads and Path(path).absolute().is_relative_to(folder):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+            return real(path, *arguments, **options)
+
+        return call
+
+    @contextmanager
+    def block(folder: Path) -> Iterator[None]:
+        calls = {name: getattr(os, name) for name in ("open", "mkdir", "rmdir", "unlink", "replace", "rename", "chmod")}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, real in calls.items():
+                patch.setattr(os, name, refuse(folder, name, real))
+            yield
+
+    return block

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from delome.memories.curvature import balanced_forman, blocks, undirected
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import shortest_path
 
 from delome.memories import curvature
-from delome.memories.curvature import balanced_forman, blocks, undirected
 
 
 def graph_of(edges):
@@ -177,4 +177,4 @@ def test_undirected_lists_each_edge_both_ways_once():
 def test_blocks_cut_a_sequence_into_parts_that_weigh_little(weights, limit):
     parts = list(blocks(np.array(weights, dtype=np.int32), limit))
     assert [k for part in parts for k in range(part.start, part.stop)] == list(range(len(weights)))
-    assert all(sum(weights[part][1:]) <= limit for part in parts)
+    assert all(part.stop > part.start and sum(weights[part][1:]) <= limit for part in parts)

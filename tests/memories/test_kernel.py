@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-
 from delome.memories.gradient_matching import Stacked, class_gradients, gradient_distance
 from delome.memories.kernel import Kernel
 from delome.memories.kernel_matching import RealRows, mmd
+
 from delome.randomness import uniform
 
 KERNELS = {"ntk": Kernel.ntk(features=7, hidden=256), "arc-cosine": Kernel.arc_cosine()}
@@ -58,6 +58,13 @@ def test_kernel_of_orthogonal_equal_and_opposite_rows_has_hand_computed_values()
     orthogonal = 2 / (2 * math.pi)
     expected = torch.tensor([[orthogonal, (2 + 3) / 2], [0.0, orthogonal]])
     torch.testing.assert_close(values, expected, atol=1e-6, rtol=0)
+
+
+def test_the_kernel_of_a_row_with_itself_has_the_hand_computed_value():
+    kernel = Kernel(a=2.0, w=3.0)
+    assert kernel.of_itself(torch.tensor([2.0, 0.0])).tolist() == [10.0, 0.0]
+    norms = torch.tensor([2.0])
+    torch.testing.assert_close(kernel.values(torch.tensor([[4.0]]), norms, norms), torch.tensor([[10.0]]))
 
 
 def test_the_kernel_is_homogeneous_of_degree_two():

@@ -5,12 +5,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from delome.memories.initial import initial_weights
+from delome.memories.kernel import Kernel
+from delome.memories.kernel_matching import (
+    RealRows,
+    Yardstick,
+    gram_coordinates,
+    match,
+    mmd,
+    relative_loss,
+    weighted_rows,
+)
+from delome.memories.merging import Earlier
 
 from delome.graph.sparse import to_dense
 from delome.memories import KernelMatching
-from delome.memories.initial import initial_weights
-from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
 
@@ -77,6 +86,13 @@ def test_gram_coordinates_have_the_inner_products_of_the_rows():
     np.testing.assert_allclose(back(coordinates.numpy()), np.eye(20), atol=1e-3)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
+def test_gram_coordinates_exist_for_rows_that_repeat_each_other_in_any_unit(unit):
+    real = np.repeat(unit * real_rows(5, columns=100), 4, axis=0)
+    coordinates, _ = gram_coordinates(real)
+    np.testing.assert_allclose(coordinates @ coordinates.T, real @ real.T, atol=1e-3 * unit**2)
+
+
 @pytest.mark.parametrize("regime", ["gram", "direct"])
 def test_the_loss_does_not_depend_on_the_units_of_the_features(regime):
     real = real_rows(50, columns=100)
@@ -101,6 +117,17 @@ def test_relative_loss_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
     exact = loss_of(real, memory)
     monkeypatch.setattr("delome.memories.kernel_matching.MEASURED_ROWS", 1500)
     assert loss_of(real, memory) == pytest.approx(exact, rel=0.15)
+
+
+def test_the_mean_kernel_of_a_sample_is_that_of_all_rows_on_average(monkeypatch):
+    real = real_rows(6)
+    exact = Yardstick(KERNEL, real, np.random.default_rng(0)).mean_real.item()
+    monkeypatch.setattr("delome.memories.kernel_matching.MEASURED_ROWS", 2)
+    rng = np.random.default_rng(0)
+    sampled = [Yardstick(KERNEL, real, rng).mean_real.item() for _ in range(1500)]
+    # pairs of a row with itself are too many in a sample: without correction the mean would be far off
+    assert np.mean(sampled) == pytest.approx(exact, abs=4 * np.std(sampled) / 1500**0.5)
+    assert 4 * np.std(sampled) / 1500**0.5 < 0.1 * exact
 
 
 def test_relative_loss_is_the_mmd_over_the_mean_kernel():
@@ -133,6 +160,34 @@ def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
     kernel = Kernel.ntk(features=2, hidden=256)
     matched = match(real, weights(len(real), len(real)), kernel, np.random.default_rng(0), CPU)
     np.testing.assert_allclose(matched.rows, real, atol=1e-3)
+
+
+def test_batch_descent_takes_twice_as_many_steps_with_momentum_one_half(monkeypatch):
+    real, kernel, iterations = real_rows(20, columns=3), Kernel(a=1.5, w=0.5), 4
+    # every batch is all rows, and the loss is never looked at
+    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_STALL_STEPS", 100)
+    start = weights(20, 4)
+    matched = match(real, start, kernel, np.random.default_rng(0), CPU, "batch", iterations)
+    scale = np.linalg.norm(real, axis=1).mean()
+    rows = RealRows(torch.from_numpy(real / scale))
+    memory, velocity = torch.from_numpy(to_dense(start @ real) / scale).float(), 0.0
+    for _ in range(8):
+        _, gradient = mmd(kernel, rows, memory, torch.zeros(()))
+        velocity = velocity / 2 - 4 / 2.0 * gradient
+        memory = memory + velocity
+    assert matched.steps == 8
+    np.testing.assert_allclose(matched.rows, scale * memory.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize(("improves", "steps"), [([10.0, 9.0, 8.95, 1.0], 9), ([10.0, 10.5, 1.0, 0.1], 6)])
+def test_batch_descent_ends_when_the_loss_measured_now_and_then_stalls(monkeypatch, improves, steps):
+    losses = iter(improves)
+    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_STALL_STEPS", 3)
+    monkeypatch.setattr("delome.memories.kernel_matching.Yardstick.__call__", lambda *_: next(losses))
+    matched = match(real_rows(20), weights(20, 4), KERNEL, np.random.default_rng(0), CPU, "batch")
+    assert matched.steps == steps  # a gain of less than a hundredth is none
 
 
 def test_rows_of_zeros_are_remembered_as_zeros():
@@ -176,6 +231,43 @@ def test_exact_matching_reaches_a_lower_expected_loss_than_sampled_networks(toy_
         task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker()
     )
     assert np.mean(build(task).report["relative_loss"]) < 0.5 * np.mean(sampled.report["relative_loss"])
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("kernel", [KERNEL, Kernel.arc_cosine()])
+def test_a_row_that_stands_for_many_is_as_many_rows(kernel, as_sparse):
+    times = np.array([1, 5, 2, 1, 3])
+    real, memory = real_rows(5), torch.from_numpy(real_rows(4, seed=1))
+    combinations = weights(5, 4)
+    weighted, same = weighted_rows(sp.csr_array(real) if as_sparse else real, combinations, times.astype(float))
+    np.testing.assert_allclose(to_dense(same @ weighted), to_dense(combinations @ real), rtol=1e-5, atol=1e-6)
+    results = []
+    for rows in (weighted, np.repeat(real, times, axis=0)):
+        rows = RealRows.of(rows, CPU)
+        results.append(mmd(kernel, rows, memory, rows.mean_kernel(kernel)))
+    (loss, gradient), (expected, expected_gradient) = results
+    torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_a_class_that_comes_again_is_matched_to_old_and_new_rows(toy_stream):
+    # the old rows are all real rows of another task's class, each of which stands for itself
+    old = toy_stream[1].graph.propagate(2)[toy_stream[1].train]
+    task = toy_stream[0]
+    builder = KernelMatching(budget=6)
+    rng = np.random.default_rng
+    columns = LabelColumns("cil", [(0, 1)])
+    alone = builder.build(task.observation(), columns, rng(0), Tracker())
+    again = KernelMatching(budget=6, earlier={1: Earlier(old, len(old))})
+    merged = again.build(task.observation(), columns, rng(0), Tracker())
+    new = task.graph.propagate(2)[task.train[task.graph.labels[task.train] == 1]]
+    union = np.concatenate([old, new])
+    kernel = Kernel.ntk(16, 256)
+    losses = [relative_loss(kernel, union, part.graph.features[part.labels == 1], rng(0)) for part in (alone, merged)]
+    assert losses[1] < 0.2 * losses[0]
+    assert losses[1] == pytest.approx(merged.report["relative_loss"][1], rel=1e-3, abs=1e-5)
+    # the other class is not touched
+    assert (alone.graph.features[alone.labels == 0] == merged.graph.features[merged.labels == 0]).all()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from delome.datasets.fetching.reading import Reading, silent
+from delome.datasets.fetching.reading import Reading, Statistics, silent
 from delome.datasets.sources import reddit
 
 Refusal = Callable[[Callable[[], object]], str]
@@ -21,7 +21,7 @@ Unpack = Callable[[dict[str, bytes], Path], None]
 def read(tmp_path: Path, unpack: Unpack) -> Callable[[dict[str, bytes]], Reading]:
     def read(members: dict[str, bytes]) -> Reading:
         unpack(members, tmp_path)
-        return reddit.read(tmp_path, tmp_path, silent)
+        return reddit.read(tmp_path, tmp_path, Statistics(12, 48, 4, 3), silent)
 
     return read
 
@@ -55,7 +55,7 @@ def matrix(form: str, **options: Any) -> bytes:
     [
         (matrix("csr"), "has no array 'row': it must hold shape, row, col"),
         (matrix("coo", nodes=5), "has a matrix of shape [5, 5] for 12 labels"),
-        (b"nothing", "is not a readable npz archive: it is damaged or of another kind"),
+        (b"nothing", "is not a readable npz archive: File is not a zip file"),
     ],
 )
 def test_another_matrix_is_refused(

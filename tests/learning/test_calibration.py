@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from delome import Analytic, TaskStream, load_graph
-from delome.calibration import OUTLIERS, fitted_temperature
+from delome.learning.calibration import OUTLIERS, fitted_temperature
 
 
 def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 10) -> float:
