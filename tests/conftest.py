@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from delome import Graph, Task, TaskStream, load_graph
 from delome.cli import main
-from delome.methods import Learner
+from delome.learning import Learner
 
 # the graphs of the tests are tiny: threads would only wait for each other
 torch.set_num_threads(1)
@@ -75,7 +75,7 @@ def scores_of() -> Callable[[Learner, Task], np.ndarray]:
     """What a learner decides by: a score of every class column for every node of a task."""
 
     def scores(learner: Learner, task: Task) -> np.ndarray:
-        return learner._scores(learner._inputs(task.graph, np.arange(task.graph.num_nodes)), task.index).numpy()
+        return learner.logits(learner.inputs(task.graph, np.arange(task.graph.num_nodes)), task.index).numpy()
 
     return scores
 

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 import delome
-from delome.persistence.saved import KIND
+from delome.learning.saved import KIND
 from delome.persistence.store import load_state
 
 Cli = Callable[..., Any]

@@ -7,7 +7,7 @@ from delome import FineTune, Graph
 from delome.backbones import BACKBONES
 from delome.backbones.sampling import SampledNodes, join, sample_block
 from delome.errors import ParameterError
-from delome.learning.training import Examples, Schedule
+from delome.backbones.examples import Examples, Schedule
 from delome.methods import METHODS, GradientLearner
 from delome.parameters import parameters_of
 

@@ -317,9 +317,9 @@ def test_predicting_no_node_is_no_error(make, toy_stream):
 def test_a_learner_that_reads_past_graphs_reports_them_as_storage(make, toy_stream):
     learner = learn(make(), toy_stream)
     if not learner.needs_past:
-        assert learner.kept_graphs.bytes == 0
+        assert learner.past_graphs.bytes == 0
         return
     assert learner.storage().rows == sum(task.graph.num_nodes for task in toy_stream)
     features = sum(task.graph.features.nbytes for task in toy_stream)
     edges = sum(task.graph.adjacency.indices.nbytes + task.graph.adjacency.indptr.nbytes for task in toy_stream)
-    assert learner.kept_graphs.bytes == features + edges
+    assert learner.past_graphs.bytes == features + edges

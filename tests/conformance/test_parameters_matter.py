@@ -134,7 +134,7 @@ def test_other_values_of_a_parameter_change_what_is_learned(outcome, method, nam
 class Heedless(FineTune):
     """Has a parameter that nothing reads."""
 
-    unread: Annotated[int, Param("nothing", least=0)] = 5
+    unread: Annotated[int, Param("nothing", at_least=0)] = 5
 
 
 def test_a_parameter_that_nothing_reads_is_noticed(outcome):

@@ -45,7 +45,7 @@ def test_a_given_budget_counts() -> None:
 
 
 def test_a_method_without_memory_has_no_budget() -> None:
-    assert "budget" not in RunConfig.resolve(method_name="finetune").parameters
+    assert "budget" not in RunConfig.resolve(method="finetune").parameters
 
 
 def test_options_and_assignments_reach_the_parameters() -> None:

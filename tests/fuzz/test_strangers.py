@@ -28,7 +28,7 @@ from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 from delome.persistence.durable import read_document, write_document
 from delome.persistence.foreign import parse_json, sha256_of
-from delome.persistence.saved import KIND
+from delome.learning.saved import KIND
 from delome.persistence.state import State
 from delome.persistence.store import MANIFEST, load_state, save_state
 from delome.report.tables import summary_lines

@@ -129,7 +129,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from delome import RowReplay, TaskStream, load_graph
+from delome import Replay, TaskStream, load_graph
 from delome.progress import Tracker
 
 
@@ -148,7 +148,7 @@ class Watching(Tracker):
 
 tracker = Watching()
 stream = TaskStream(load_graph("synthetic", nodes=60, classes=4))
-RowReplay(memory="kmeans", budget=2, epochs=1).observe(stream[0], tracker)
+Replay(memory="kmeans", budget=2, epochs=1).observe(stream[0], tracker)
 assert {"torch._dynamo", "sklearn.cluster"} <= sys.modules.keys()
 print(*sorted(tracker.imported))
 """

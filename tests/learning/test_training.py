@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from delome.graph.rows import Rows
-from delome.learning.training import Examples, Schedule, train
+from delome.backbones.examples import Examples, Schedule, train
 
 
 def numbered(count: int) -> Examples:

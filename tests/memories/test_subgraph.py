@@ -11,7 +11,7 @@ from delome.memories import MemoryBank, subgraph
 from delome.persistence.state import State
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
-from delome.streams.task_stream import Observation
+from delome.streams.tasks import Observation
 
 RULES = [uniform, degree, Curvature("bfc"), Curvature("bfc3")]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=["uniform", "degree", "bfc", "bfc3"])

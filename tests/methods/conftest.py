@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from delome import Graph, Task, TaskStream, load_graph
-from delome.backbones import Backbone
+from delome.backbones import Network
 from delome.memories import Memory
-from delome.methods import GradientLearner, Replay
+from delome.learning import GradientLearner
+from delome.learning.replay import Replay
 from delome.persistence.state import State
 
 Weights = dict[str, Tensor]
@@ -36,11 +37,11 @@ def uneven_stream(uneven_graph: Graph) -> TaskStream:
 class Snapshot:
     """A network with the weights of one moment: its outputs can be differentiated with respect to them."""
 
-    network: Backbone
+    network: Network
     weights: Weights
 
     @classmethod
-    def of(cls, network: Backbone, state: State) -> Snapshot:
+    def of(cls, network: Network, state: State) -> Snapshot:
         names = [name for name, _ in network.named_parameters()]
         return cls(network, {name: state.tensors[f"model.{name}"].clone().requires_grad_() for name in names})
 

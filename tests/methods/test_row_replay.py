@@ -3,13 +3,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from delome.methods import RowReplay
+from delome.methods import Replay
 
 
 @pytest.mark.parametrize("memory", ["raw", "propagated", "kmeans"])
 @pytest.mark.parametrize("weighing", ["plain", "balanced", "debiased"])
 def test_every_memory_with_every_loss_remembers(toy_stream, memory, weighing):
-    learner = RowReplay(budget=10, epochs=100, memory=memory, weighing=weighing)
+    learner = Replay(budget=10, epochs=100, memory=memory, weighing=weighing)
     for task in toy_stream:
         learner.observe(task)
     assert np.mean(learner.evaluate(toy_stream)) > 90
@@ -20,7 +20,7 @@ def test_every_memory_with_every_loss_remembers(toy_stream, memory, weighing):
 def test_a_step_weighs_current_and_remembered_rows_as_asked(
     uneven_stream, last_step, memories_of, balanced, weighing, setting
 ):
-    learner = RowReplay(budget=4, epochs=2, hidden=8, weight_decay=0.0, weighing=weighing, setting=setting)
+    learner = Replay(budget=4, epochs=2, hidden=8, weight_decay=0.0, weighing=weighing, setting=setting)
     for task in uneven_stream[:2]:
         learner.observe(task)
     old = memories_of(learner)

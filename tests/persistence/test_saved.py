@@ -14,7 +14,7 @@ from delome import TaskStream
 from delome.errors import DelomeError, StateError, StorageError
 from delome.methods import METHODS, Learner
 from delome.parameters import parameters_of
-from delome.persistence.saved import KIND, restore
+from delome.learning.saved import KIND, restore
 from delome.persistence.state import State
 from delome.persistence.store import load_state, save_state
 

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from delome.experiment import RunConfig, RunResult, SeedResult, TaskResult
-from delome.persistence.state import Storage
+from delome.learning.footprint import Footprint
 from delome.report.tables import accuracy_table, phase_table, summary_lines
 
 HAND_COMPUTED = [[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]]
@@ -26,7 +26,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
-    storage = Storage(rows=1200, floats=76_800, bytes=326_400)
+    storage = Footprint(rows=1200, floats=76_800, bytes=326_400)
     tasks = [TaskResult(row, row, row, row, {}, storage) for row in rows]
     tasks[0].seconds = {"train": 1.25, "memory": 2.5}
     return SeedResult(seed, tasks)
@@ -128,7 +128,7 @@ def test_the_summary_names_everything_a_number_depends_on() -> None:
 
 
 def test_a_method_without_budget_says_so() -> None:
-    assert "budget none" in plain(summary_lines(result_of(HAND_COMPUTED, method_name="finetune")))[1]
+    assert "budget none" in plain(summary_lines(result_of(HAND_COMPUTED, method="finetune")))[1]
 
 
 def test_classes_left_out_are_reported_and_long_lists_are_cut() -> None:

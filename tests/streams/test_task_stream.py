@@ -16,7 +16,7 @@ from delome.errors import PastDataError, StreamError
 from delome.metrics import Score
 from delome.progress import Tracker
 from delome.streams.columns import KnownClasses, LabelColumns
-from delome.streams.task_stream import Observation, Task, learning
+from delome.streams.tasks import Observation, Task, learning
 
 
 def graph_of(sizes: list[int], edges: int = 300, seed: int = 0, labels: list[int] | None = None) -> Graph:

@@ -28,7 +28,7 @@ from delome.experiment.journal import KIND as PROGRESS_KIND
 from delome.experiment.journal import Stopped
 from delome.experiment.runner import RESULT_KIND
 from delome.persistence.durable import FORMAT, read_document, write_document
-from delome.persistence.saved import KIND as LEARNER_KIND
+from delome.learning.saved import KIND as LEARNER_KIND
 from delome.persistence.store import MANIFEST, load_state, save_state
 
 Left = Callable[[Path], dict[str, Any]]

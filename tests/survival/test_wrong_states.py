@@ -18,7 +18,7 @@ from delome.errors import DelomeError
 from delome.experiment import RunConfig
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.persistence.saved import KIND
+from delome.learning.saved import KIND
 from delome.persistence.state import State
 from delome.persistence.store import load_state, save_state
 
@@ -106,7 +106,7 @@ def taken(document: Any, path: tuple[Any, ...]) -> Any:
     return document
 
 
-OF_ALL = ("task_classes", "classes", "class_names", "kept_graphs")
+OF_ALL = ("task_classes", "classes", "class_names", "past_graphs")
 """Values that every learner saves."""
 
 
