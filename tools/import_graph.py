@@ -26,7 +26,7 @@ def lines() -> list[str]:
     found = []
     for name in layers:
         imported = graph.find_modules_directly_imported_by(f"delome.{name}")
-        below = [other for other in layers if f"delome.{other}" in imported]
+        below = [other for other in layers if f"delome.{other}" in imported and other != name]
         found.append(f"{name:12} → {', '.join(below) or 'nothing of ours'}")
     return found
 

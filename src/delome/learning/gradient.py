@@ -45,7 +45,7 @@ class GradientLearner(Learner):
     weight_decay: Annotated[float, Param("how strongly weights shrink", at_least=0)] = 5e-4
     decay: Annotated[
         Literal["coupled", "decoupled"] | None,
-        Param("weight decay in Adam's gradient (as in the paper) or beside it; none = coupled in cil, decoupled in til"),
+        Param("weight decay in Adam's gradient (as in the paper) or beside it; none = coupled in cil, beside in til"),
     ] = None
     batch_size: Annotated[int | None, Param("training nodes in a step; none = all", at_least=1)] = 2000
     fanout: Annotated[
