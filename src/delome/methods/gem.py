@@ -104,8 +104,7 @@ class GEM(GradientLearner):
 
     def storage(self) -> Footprint:
         past = self.past_graphs
-        weights = sum(parameter.numel() for parameter in self.network.parameters()) if self.positions else 0
-        gradients = len(self.positions) * weights
+        gradients = sum(parameter.numel() for _ in self.positions for parameter in self.network.parameters())
         return Footprint(past.rows, past.floats + gradients, past.bytes + 4 * gradients)
 
 

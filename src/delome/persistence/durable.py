@@ -44,7 +44,8 @@ def replacing(target: Path) -> Iterator[Path]:
         sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            if _is_in_place(handle, temporary):  # else it is in its place, or another's by now
+                temporary.unlink()
         raise
     finally:
         os.close(handle)

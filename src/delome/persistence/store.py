@@ -117,7 +117,7 @@ def _read(folder: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State
             state.tensors |= {key: tensor.clone() for key, tensor in safetensors.torch.load(content).items()}
         except OSError as error:
             raise StorageError(f"cannot read '{folder / name}': {error.strerror or error}") from None
-        except StorageError:
+        except (StorageError, MemoryError):
             raise
         except Exception:  # a file of another kind fails anywhere in the readers
             raise StorageError(f"'{folder / name}' is damaged: it is no safetensors file") from None
