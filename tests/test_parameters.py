@@ -234,7 +234,7 @@ def test_parameters_of_a_part_are_set_by_their_own_or_dotted_name() -> None:
         ({"power": 0}, "power must be at least 1, not 0"),
         ({"engine": "electric", "radius": 2.0}, "radius may be engine.wheel.radius or spare.radius: write which"),
         ({"engine": {"speed": 3}}, "unknown parameter of Steam 'speed' (known: colour, power)"),
-        ({"engine.speed": 3}, "unknown parameter of Car 'engine.speed' (known: colour, doors, engine, power"),
+        ({"engine.speed": 3}, "unknown parameter of Car 'engine.speed': did you mean 'engine'? (known: colour, doors"),
     ],
 )
 def test_wrong_parts_are_refused(given: dict[str, Any], sentence: str) -> None:

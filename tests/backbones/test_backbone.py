@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 
 
 def network_of(name, classes=3, hidden=16, features=5):
-    return BACKBONES[name](features, hidden, classes, np.random.default_rng(0), CPU)
+    return BACKBONES[name](hidden=hidden).network(features, classes, np.random.default_rng(0), CPU)
 
 
 def random_graph(nodes=12, features=5):

@@ -6,14 +6,15 @@ from torch.nn import functional
 
 from delome import FineTune, Graph
 from delome.backbones import GAT
+from delome.backbones.gat import GATNetwork
 from delome.errors import ParameterError
 from delome.randomness import torch_generator
 
 CPU = torch.device("cpu")
 
 
-def gat(features: int = 5, hidden: int = 16) -> GAT:
-    return GAT(features, hidden, 3, np.random.default_rng(0), CPU)
+def gat(features: int = 5, hidden: int = 16, classes: int = 3) -> GATNetwork:
+    return GAT(hidden=hidden).network(features, classes, np.random.default_rng(0), CPU)
 
 
 def random_graph(seed: int = 1, nodes: int = 12) -> Graph:
@@ -36,7 +37,7 @@ def slow_layer(graph: Graph, rows: torch.Tensor, weight: torch.Tensor, attention
     return torch.cat(out, dim=1)
 
 
-def formula(network: GAT, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
+def formula(network: GATNetwork, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
     """Hidden units and logits."""
     rows = torch.from_numpy(graph.features)
     hidden = functional.elu(slow_layer(graph, rows, network.first, network.first_attention))
@@ -44,7 +45,7 @@ def formula(network: GAT, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_weights_start_by_xaviers_normal_distribution_with_the_gain_of_relu():
-    network = GAT(300, 256, 40, np.random.default_rng(0), CPU)
+    network = gat(300, 256, 40)
     fans = {"first": 300 + 256, "second": 256 + 40, "first_attention": 256 + 32, "second_attention": 40 + 40}
     for name, parameter in network.named_parameters():
         # gain √2 times √(2 / fans); 80 draws estimate a deviation to within about 8 %
@@ -74,7 +75,7 @@ def test_selected_rows_have_the_same_logits_and_read_only_two_hops():
 
 def test_a_union_of_graphs_has_the_logits_of_its_parts():
     network, graphs = gat(), [random_graph(1), random_graph(2, nodes=7)]
-    union = network.join([network.prepare(graph) for graph in graphs])
+    union = network.backbone.join([network.prepare(graph) for graph in graphs])
     torch.testing.assert_close(network(union), torch.cat([formula(network, graph)[1] for graph in graphs]))
 
 
@@ -112,11 +113,9 @@ def test_dropout_keeps_the_mean_and_needs_noise(form):
     dropped = rows.dropped(0.6, torch_generator(CPU, 0, "dropout")).dense().diagonal()
     assert set(dropped.tolist()) == {0.0, 2.5}
     assert 0.3 < (dropped > 0).float().mean() < 0.5
-    network.noise = torch_generator(CPU, 0, "dropout")
     inputs = network.prepare(random_graph_of(200))
-    first = network(inputs)
-    assert not torch.equal(network(inputs), first)
-    network.noise = None
+    with network.dropout_from(torch_generator(CPU, 0, "dropout")):
+        assert not torch.equal(network(inputs), network(inputs))
     assert torch.equal(network(inputs), network(inputs))
 
 
@@ -131,6 +130,8 @@ def test_there_is_no_noise_after_training(toy_stream):
     assert learner.network.noise is None
 
 
-def test_hidden_units_must_be_shared_by_the_heads(toy_stream):
+def test_hidden_units_must_be_shared_by_the_heads():
     with pytest.raises(ParameterError, match="multiple of 8, not 20"):
-        FineTune(backbone="gat", hidden=20).observe(toy_stream[0])
+        GAT(hidden=20)
+    with pytest.raises(ParameterError, match="multiple of 8, not 20"):
+        FineTune(backbone="gat", hidden=20)

@@ -5,11 +5,12 @@ import torch
 
 from delome import FineTune, Graph
 from delome.backbones import BACKBONES
+from delome.backbones.examples import Examples
 from delome.backbones.sampling import SampledNodes, join, sample_block
 from delome.errors import ParameterError
-from delome.backbones.examples import Examples, Schedule
-from delome.methods import METHODS, GradientLearner
-from delome.parameters import parameters_of
+from delome.learning import METHODS, GradientLearner
+from delome.learning.training import Schedule
+from delome.parameters import has_parameter
 
 CPU = torch.device("cpu")
 
@@ -20,7 +21,7 @@ def random_graph(seed=1, nodes=30, edges=200):
 
 
 def network(backbone):
-    return BACKBONES[backbone](5, 16, 3, np.random.default_rng(0), CPU)
+    return BACKBONES[backbone](hidden=16).network(5, 3, np.random.default_rng(0), CPU)
 
 
 def sampled(backbone, graph, nodes, fanouts):
@@ -116,8 +117,8 @@ def test_a_batch_is_drawn_once_and_read_by_all():
 @pytest.mark.parametrize(("backbone", "batch_size"), [("sgc", 25), ("gcn", 2000), ("gat", 2000)])
 def test_methods_learn_from_sampled_neighbourhoods(toy_stream, name, backbone, batch_size):
     wanted = {"epochs": 30, "hidden": 16, "backbone": backbone, "batch_size": batch_size, "encoders": 30, "budget": 8}
-    known = parameters_of(METHODS[name])
-    learner = METHODS[name](fanout="3,2", setting="til", **{k: v for k, v in wanted.items() if k in known})
+    known = METHODS[name]()
+    learner = METHODS[name](fanout="3,2", setting="til", **{k: v for k, v in wanted.items() if has_parameter(known, k)})
     for task in toy_stream:
         learner.observe(task)
     assert learner.evaluate(toy_stream)[-1] > 75

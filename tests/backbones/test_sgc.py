@@ -4,12 +4,13 @@ import torch
 
 from delome import Graph
 from delome.backbones import SGC
+from delome.backbones.sgc import SGCNetwork
 
 CPU = torch.device("cpu")
 
 
-def sgc(features: int, classes: int = 3, hidden: int = 256) -> SGC:
-    return SGC(features, hidden, classes, np.random.default_rng(0), CPU)
+def sgc(features: int, classes: int = 3, hidden: int = 256) -> SGCNetwork:
+    return SGC(hidden=hidden).network(features, classes, np.random.default_rng(0), CPU)
 
 
 def random_graph(nodes: int = 12, features: int = 5) -> Graph:

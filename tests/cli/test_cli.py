@@ -247,7 +247,7 @@ def test_options_reach_the_run(cli: Cli) -> None:
 
 
 def test_a_replay_method_keeps_budget_rows_for_every_class(cli: Cli) -> None:
-    quick = ("--epochs", "2", "--set", "matching=sampled", "--set", "networks=2", "--set", "hidden=8")
+    quick = ("--epochs", "2", "--set", "memory=gradient-matching", "--set", "networks=2", "--set", "hidden=8")
     document = cli("run", "--dataset", HARD, "--budget", "4", *quick, "--json").document
     assert (document["method"], document["budget"]) == ("delome", 4)
     assert document["memory"]["rows"] == 4 * 6

@@ -42,7 +42,7 @@ def interrupted(folder: Path) -> Callable[..., None]:
         config, stop = RunConfig.resolve(DATASET, "finetune", epochs=9, **options), Stop()
         stream = config.stream()
 
-        def watched(seed: SeedResult, task: int, tasks: int) -> Tracker:
+        def watched(seed: int, task: int, tasks: int) -> Tracker:
             return Stopping(stop, task)
 
         with RunFolder.open(folder / "run", config, stream) as place, pytest.raises(Stopped):

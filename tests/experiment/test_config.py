@@ -69,11 +69,11 @@ def test_seeds_count_up_from_the_first() -> None:
             f"unknown dataset 'digts': did you mean 'digits'? (known: {', '.join(sorted(DATASETS))})",
         ),
         (
-            {"method_name": "delom"},
+            {"method": "delom"},
             f"unknown method 'delom': did you mean 'delome'? (known: {', '.join(sorted(METHODS))})",
         ),
         ({"budget": 0}, "budget must be at least 1 row per class, not 0"),
-        ({"budget": 0, "method_name": "finetune"}, "budget must be at least 1 row per class, not 0"),
+        ({"budget": 0, "method": "finetune"}, "budget must be at least 1 row per class, not 0"),
         ({"assignments": ["budget=0"]}, "budget must be at least 1, not 0"),
         ({"seeds": 0}, "seeds must be at least 1, not 0"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
@@ -161,7 +161,7 @@ def test_equal_configurations_share_a_digest_and_others_do_not() -> None:
     variants: list[dict[str, Any]] = [
         {},
         {"dataset": SMALL},
-        {"method_name": "joint"},
+        {"method": "joint"},
         {"setting": "til"},
         {"budget": 3},
         {"seeds": 2},

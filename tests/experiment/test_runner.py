@@ -139,7 +139,7 @@ def test_a_replay_method_reports_what_it_keeps() -> None:
         "delome",
         budget=3,
         epochs=2,
-        assignments=["matching=sampled", "networks=2", "hidden=8"],
+        assignments=["memory=gradient-matching", "networks=2", "hidden=8"],
     )
     memory = run(config, config.stream()).as_dict()["memory"]
     assert memory["rows"] == 3 * 4
@@ -150,8 +150,8 @@ def test_a_replay_method_reports_what_it_keeps() -> None:
 def test_each_task_gets_a_tracker_of_its_own() -> None:
     asked = []
 
-    def make_tracker(seed: SeedResult, task: int, tasks: int) -> Tracker:
-        asked.append((seed.seed, task, tasks))
+    def make_tracker(seed: int, task: int, tasks: int) -> Tracker:
+        asked.append((seed, task, tasks))
         return Tracker()
 
     config = small_config(seeds=2)
@@ -186,21 +186,21 @@ def test_a_run_whose_folder_is_moved_away_ends_and_writes_nothing_under_the_old_
     config = RunConfig.resolve("synthetic:nodes=60,classes=6", "finetune", epochs=2, assignments=["hidden=4"])
     stream, place, moved = config.stream(), tmp_path / "run", tmp_path / "moved"
 
-    def move(result: SeedResult, task: int, tasks: int) -> Tracker:
+    def move(seed: int, task: int, tasks: int) -> Tracker:
         if task == 1:
             place.rename(moved)
             if successor:
-                RunFolder.open(place, config, stream.fingerprint()).close()
+                RunFolder.open(place, config, stream).close()
         return Tracker()
 
-    with RunFolder.open(place, config, stream.fingerprint()) as folder:
+    with RunFolder.open(place, config, stream) as folder:
         with pytest.raises(StorageError, match="was moved away or removed while it was written to"):
             run(config, stream, folder, move, checkpoint_every=0)
         folder.discard_if_empty()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["moved", *(["run"] if successor else [])]
     if successor:
         assert sorted(each.name for each in place.iterdir()) == ["config.json", "events.jsonl"]
-    with RunFolder.open(moved, config, stream.fingerprint()) as folder:
+    with RunFolder.open(moved, config, stream) as folder:
         assert len(run(config, stream, folder).seeds[0].tasks) == 3
 
 
@@ -211,11 +211,11 @@ def test_a_link_in_a_run_folder_does_not_lead_to_files_elsewhere(name: str, tmp_
     FineTune().save(other)
     (other / ".writing-mine").write_text("precious")
     before = {file.name: file.read_bytes() for file in other.iterdir()}
-    RunFolder.open(place, config, stream.fingerprint()).close()
+    RunFolder.open(place, config, stream).close()
     (place / name).parent.mkdir(exist_ok=True)
     (place / name).symlink_to(other, target_is_directory=True)
     with (
-        RunFolder.open(place, config, stream.fingerprint()) as folder,
+        RunFolder.open(place, config, stream) as folder,
         pytest.raises(StorageError, match=rf"'.*{name}' is a link: put the folder that it leads to in its place"),
     ):
         run(config, stream, folder, checkpoint_every=0)

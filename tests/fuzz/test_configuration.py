@@ -134,7 +134,7 @@ def test_a_dataset_is_named_usably_or_refused(dataset: str, attempt: Attempt) ->
     options=st.dictionaries(
         st.sampled_from(
             [
-                *("dataset", "method_name", "setting", "backbone", "budget", "epochs", "device", "assignments", "seed"),
+                *("dataset", "method", "setting", "backbone", "budget", "epochs", "device", "assignments", "seed"),
                 *("classes_per_task", "split_seed", "inter_task_edges", "seeds"),
             ]
         ),
@@ -154,8 +154,8 @@ def test_a_dataset_is_named_usably_or_refused(dataset: str, attempt: Attempt) ->
 @example(options={"inter_task_edges": "no"})
 @example(options={"dataset": None})
 @example(options={"dataset": b"digits"})
-@example(options={"method_name": None})
-@example(options={"method_name": []})
+@example(options={"method": None})
+@example(options={"method": []})
 @example(options={"assignments": [5]})
 @example(options={"assignments": 5})
 @example(options={"assignments": np.array([1, 2])})

@@ -23,7 +23,7 @@ from delome import Graph, Learner, TaskStream
 from delome.datasets.fetching import converted
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.folder import CONFIG_KIND
-from delome.experiment.runner import RESULT_KIND
+from delome.experiment.seed_folder import RESULT_KIND
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 from delome.persistence.durable import read_document, write_document
@@ -237,7 +237,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, TaskS
         "synthetic:nodes=24,classes=4,features=4", "finetune", epochs=1, seeds=2, assignments=["hidden=2"]
     )
     stream, folder = config.stream(), tmp_path_factory.mktemp("run") / "run"
-    with RunFolder.open(folder, config, stream.fingerprint()) as place:
+    with RunFolder.open(folder, config, stream) as place:
         run(config, stream, place)
     (folder / "seed-1" / "result.json").unlink()
     shutil.rmtree(folder / "seed-1" / "model")
@@ -266,7 +266,7 @@ def test_a_run_folder_of_a_stranger_is_refused_or_goes_on(
             return
 
     def go_on() -> Any:
-        with RunFolder.open(folder, config, stream.fingerprint()) as place:
+        with RunFolder.open(folder, config, stream) as place:
             return run(config, stream, place)
 
     result = attempt(go_on)

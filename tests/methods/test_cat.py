@@ -29,10 +29,10 @@ def test_a_step_minimises_one_mean_over_all_condensed_rows_and_all_classes_seen(
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])
-def test_without_training_in_memory_current_nodes_and_old_memories_share_one_mean(
+def test_trained_on_the_task_current_nodes_and_old_memories_share_one_mean(
     uneven_stream, last_step, memories_of, setting
 ):
-    learner = learn(CaT(epochs=2, train_in_memory=False, weight_decay=0.0, setting=setting, **SMALL), uneven_stream, 2)
+    learner = learn(CaT(epochs=2, train_on="task", weight_decay=0.0, setting=setting, **SMALL), uneven_stream, 2)
     old = memories_of(learner)
     step = last_step(learner, uneven_stream[2])
     parts = [step.train_logits(uneven_stream[2]), *map(step.memory_logits, old)]
@@ -41,7 +41,7 @@ def test_without_training_in_memory_current_nodes_and_old_memories_share_one_mea
 
 @pytest.mark.parametrize("hops", [0, 1, 2])
 def test_condensed_rows_match_the_features_after_as_many_hops_as_the_encoder_sees(uneven_stream, memories_of, hops):
-    parameters = SMALL | {"encoders": 300, "encoder_width": 256, "memory_lr": 0.01}
+    parameters = SMALL | {"encoders": 300, "encoder_width": 256, "memory.lr": 0.01}
     (memory,) = memories_of(learn(CaT(epochs=1, encoder_hops=hops, **parameters), uneven_stream, 1))
     task = uneven_stream[0]
     encoder = torch.from_numpy(np.random.default_rng(9).standard_normal((8, 4096)).astype(np.float32))
@@ -57,9 +57,9 @@ def test_condensed_rows_match_the_features_after_as_many_hops_as_the_encoder_see
     assert distances[hops] < 0.5 * sorted(distances)[1]
 
 
-def test_the_step_size_of_matching_is_memory_lr(uneven_stream, memories_of):
+def test_the_step_size_of_matching_is_the_memorys_lr(uneven_stream, memories_of):
     start, short, long = (
-        memories_of(learn(CaT(epochs=1, memory_lr=lr, **SMALL | {"encoders": 1}), uneven_stream, 1))[0].graph.features
+        memories_of(learn(CaT(epochs=1, **SMALL | {"encoders": 1, "memory.lr": lr}), uneven_stream, 1))[0].graph.features
         for lr in (1e-12, 0.01, 0.03)
     )
     # the first step of Adam has the length of its step size in every entry that has a gradient
@@ -71,7 +71,7 @@ def test_once_condensed_real_labels_and_features_do_not_matter(toy_stream, toy_g
     learner = CaT(epochs=3, **SMALL)
     learner.observe(toy_stream[0])
     other = CaT(epochs=3, **SMALL)
-    other.remember = lambda observation, tracker: learner.bank
+    other.remembered = lambda observation, tracker: learner.bank
     noise = np.random.default_rng(0).standard_normal(toy_graph.features.shape)
     other.observe(TaskStream(Graph(np.zeros((2, 0), int), noise, toy_graph.labels))[0])
     for a, b in zip(learner.network.parameters(), other.network.parameters(), strict=True):

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from delome.losses import mixing_shares
 from delome.methods import ERGNN, FineTune
-from delome.methods.ergnn import mixing_shares
 
 
 def learn(learner, stream, count=3):

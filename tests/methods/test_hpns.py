@@ -250,7 +250,7 @@ def test_learning_continues_from_a_state_bit_by_bit(toy_stream):
         assert_same_state(whole.state(), resumed.state())
     for task in toy_stream:
         nodes = np.arange(task.graph.num_nodes)
-        assert torch.equal(*(each._scores((task.graph, nodes), task.index) for each in (whole, resumed)))
+        assert torch.equal(*(each.logits((task.graph, nodes), task.index) for each in (whole, resumed)))
 
 
 def test_a_state_of_other_parameters_is_refused(toy_stream):
@@ -267,14 +267,14 @@ def test_a_prediction_does_not_depend_on_which_other_nodes_are_asked_for(toy_str
     learner = HPNs(**SMALL)
     learner.observe(toy_stream[0])
     graph = toy_stream[0].graph
-    every = learner._scores((graph, np.arange(graph.num_nodes)), 0)
+    every = learner.logits((graph, np.arange(graph.num_nodes)), 0)
     some = np.array([70, 3, 40, 3])
-    torch.testing.assert_close(learner._scores((graph, some), 0), every[some])
+    torch.testing.assert_close(learner.logits((graph, some), 0), every[some])
 
 
 def test_scores_are_in_the_columns_of_the_task(toy_stream):
     learner = observe_all(HPNs(**SMALL), toy_stream)
-    scores = learner._scores((toy_stream[1].graph, np.arange(5)), 1)
+    scores = learner.logits((toy_stream[1].graph, np.arange(5)), 1)
     assert scores.shape == (5, 6)
     assert (scores[:, 2:4] != 0).all()
     assert not scores[:, [0, 1, 4, 5]].any()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from delome.experiment import RunConfig
-from delome.experiment.runner import RESULT_KIND
+from delome.experiment.seed_folder import RESULT_KIND
 from delome.persistence.durable import read_document
 
 HERE = Path(__file__).parent

@@ -26,7 +26,7 @@ from delome.experiment import RunConfig, RunFolder, Stop, run
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.journal import KIND as PROGRESS_KIND
 from delome.experiment.journal import Stopped
-from delome.experiment.runner import RESULT_KIND
+from delome.experiment.seed_folder import RESULT_KIND
 from delome.persistence.durable import FORMAT, read_document, write_document
 from delome.learning.saved import KIND as LEARNER_KIND
 from delome.persistence.store import MANIFEST, load_state, save_state

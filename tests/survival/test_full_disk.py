@@ -20,7 +20,7 @@ from delome.cli import app
 from delome.errors import StorageError
 from delome.experiment import RunConfig, RunFolder, RunResult
 from delome.experiment.folder import CONFIG_KIND
-from delome.experiment.runner import RESULT_KIND
+from delome.experiment.seed_folder import RESULT_KIND
 from delome.persistence.durable import append_line, read_document
 from delome.persistence.state import State
 

@@ -18,8 +18,8 @@ KILLED = -signal.SIGKILL
 HARD = "synthetic:nodes=120,classes=6,noise=4"
 RUNS: dict[str, dict[str, Any]] = {
     "finetune": {},
-    "delome, exact": {"assignments": ["matching=exact"], "budget": 4},
-    "delome, sampled": {"assignments": ["matching=sampled", "networks=30"], "budget": 4},
+    "delome, exact": {"assignments": ["memory=kernel-matching"], "budget": 4},
+    "delome, sampled": {"assignments": ["memory=gradient-matching", "networks=30"], "budget": 4},
     "cat": {"assignments": ["encoders=30"], "budget": 4},
     "gem": {},
     "gem, fanout": {"assignments": ["fanout=3,2"]},

@@ -32,8 +32,8 @@ VARIANTS = [
     ("joint", "cil", ("fanout=3,2", "batch_size=10")),
     ("gem", "til", ("fanout=3,2",)),
     ("lwf", "cil", ("batch_size=10",)),
-    ("delome", "cil", ("matching=sampled",)),
-    ("delome", "til", ("matching=sampled", "match_loss=nll", "backbone=gcn")),
+    ("delome", "cil", ("memory=gradient-matching",)),
+    ("delome", "til", ("memory=gradient-matching", "match_loss=nll", "backbone=gcn")),
     ("analytic", "til", ("per_task=true",)),
     ("replay", "cil", ("memory=kmeans", "batch_size=10")),
 ]
@@ -88,7 +88,7 @@ def test_a_run_stopped_after_every_step_ends_as_one_that_was_not(
     assert left(tmp_path / "stopped") == left(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("method", "assignments"), [("delome", ("matching=sampled",)), ("cat", ())], ids=in_words)
+@pytest.mark.parametrize(("method", "assignments"), [("delome", ("memory=gradient-matching",)), ("cat", ())], ids=in_words)
 @pytest.mark.parametrize(("steps", "reached"), [(3, 3), (5, 5), (8, 3)], ids=["first task", "its end", "second task"])
 def test_a_run_stopped_while_it_learns_memories_need_not_train_again(
     method: str, assignments: tuple[str, ...], steps: int, reached: int, lives: Any, left: Left, tmp_path: Path
@@ -98,7 +98,7 @@ def test_a_run_stopped_while_it_learns_memories_need_not_train_again(
     trackers: list[StopsAtStep] = []
     first_shown: dict[str, int] = {}
 
-    def stopping(seed: SeedResult, task: int, tasks: int) -> Tracker:
+    def stopping(seed: int, task: int, tasks: int) -> Tracker:
         trackers.append(StopsAtStep(stop, "memory", trackers[-1].left if trackers else steps))
         return trackers[-1]
 
