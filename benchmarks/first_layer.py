@@ -3,8 +3,8 @@
     python benchmarks/first_layer.py [--dataset file:PATH]
 
 Prints the ratio dense/CSR of the time of one training step's products for random rows of several densities (where
-it crosses 1 is `delome.graph.sparse.SPARSE_BELOW`), and with --dataset for the real rows of each task of a graph and for
-DeLoMe's memories of all its tasks together, each multiplied with its own columns only.
+it crosses 1 is `delome.graph.sparse.SPARSE_BELOW`), and with --dataset for the real rows of each task of a graph and
+for DeLoMe's memories of all its tasks together, each multiplied with its own columns only.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 
 from delome.errors import StateError
 from delome.persistence.state import State
-from delome.progress import Reached, Tracker
+from delome.progress import Checkpoint, Tracker
 
 
 class Recorder(Tracker):
@@ -63,13 +63,13 @@ def test_seconds_of_an_inner_phase_do_not_count_for_the_outer(monkeypatch: pytes
 
 
 class Notebook:
-    """A journal that keeps everything."""
+    """A checkpoints that keeps everything."""
 
-    def __init__(self, earlier: dict[str, Reached] | None = None) -> None:
+    def __init__(self, earlier: dict[str, Checkpoint] | None = None) -> None:
         self.earlier = earlier or {}
         self.entries: list[tuple[str, int, int, State]] = []
 
-    def found(self, phase: str) -> Reached | None:
+    def found(self, phase: str) -> Checkpoint | None:
         return self.earlier.get(phase)
 
     def reached(self, phase: str, done: int, total: int, seconds: float, save: Callable[[], State]) -> None:
@@ -102,7 +102,7 @@ def test_a_journal_is_told_of_every_step() -> None:
 def test_steps_of_an_earlier_life_are_loaded_and_left_out(done: int) -> None:
     first = Notebook()
     counting(Tracker(first), 4)
-    second = Notebook({"add": Reached(done, 100.0, first.entries[done - 1][3])})
+    second = Notebook({"add": Checkpoint(done, 100.0, first.entries[done - 1][3])})
     tracker = Tracker(second)
     assert counting(tracker, 4)[-1] == 6
     assert len(second.entries) == 4 - done
@@ -110,14 +110,14 @@ def test_steps_of_an_earlier_life_are_loaded_and_left_out(done: int) -> None:
 
 
 def test_more_steps_than_there_are_cannot_have_been_done() -> None:
-    with pytest.raises(StateError, match="5 steps of add are said to be done, but there are only 4"):
-        counting(Tracker(Notebook({"add": Reached(5, 0.0, State(values={"sum": 1}))})), 4)
+    with pytest.raises(StateError, match="the checkpoint of 'add' is at step 5, but there are only 4 steps"):
+        counting(Tracker(Notebook({"add": Checkpoint(5, 0.0, State(values={"sum": 1}))})), 4)
 
 
 def test_what_cannot_be_taken_back_is_told_in_a_sentence() -> None:
     class Left:
-        def found(self, phase: str) -> Reached:
-            return Reached(1, 0.0, State(values={"drawn": "nonsense"}))
+        def found(self, phase: str) -> Checkpoint:
+            return Checkpoint(1, 0.0, State(values={"drawn": "nonsense"}))
 
         def reached(self, *_: object) -> None:
             pytest.fail("a step was done")
@@ -127,4 +127,4 @@ def test_what_cannot_be_taken_back_is_told_in_a_sentence() -> None:
 
     with pytest.raises(StateError) as error:
         list(Tracker(Left()).steps("memory", 3, State, load))
-    assert str(error.value) == "what was reached in phase 'memory' does not fit the learner (ValueError)"
+    assert str(error.value) == "the checkpoint of 'memory' does not fit the learner (ValueError)"

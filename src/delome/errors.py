@@ -43,11 +43,11 @@ class StateError(DelomeError):
     """A saved state that does not fit the learner it is loaded into."""
 
 
-class StorageError(DelomeError):
+class PersistenceError(DelomeError):
     """A file that cannot be written, or is not what was written."""
 
 
-class RunFolderError(StorageError):
+class RunFolderError(PersistenceError):
     """A run folder that belongs to another run, or can no longer be gone on with."""
 
 

@@ -1,4 +1,4 @@
-"""What happens while a learner works: named phases, their steps and seconds, and where it can be taken up again."""
+"""Progress of a learner: named phases, their steps and seconds, and checkpoints to resume from."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reached:
-    """How far a phase has come: steps done, seconds they took, and all that later steps depend on."""
+class Checkpoint:
+    """How far a phase has come: steps done, seconds they took, and everything later steps depend on."""
 
     done: int
     seconds: float
     state: Any
 
 
-class Journal(Protocol):
-    """Where a learner leaves what it has reached inside a task, so that it can be taken up again there."""
+class Checkpoints(Protocol):
+    """Where a learner stores its progress inside a task, so that it can resume there."""
 
-    def found(self, phase: str) -> Reached | None:
-        """What an earlier life has reached in a phase."""
+    def found(self, phase: str) -> Checkpoint | None:
+        """The checkpoint of a phase that an interrupted run has left."""
         ...
 
     def reached(self, phase: str, done: int, total: int, seconds: float, save: Callable[[], Any]) -> None:
-        """Called after each step; ``save`` gives what was reached, if that is wanted now."""
+        """Called after each step; ``save`` makes the state to store, if it is to be stored now."""
         ...
 
 
@@ -48,9 +48,9 @@ class Tracker:
     ['train']
     """
 
-    def __init__(self, journal: Journal | None = None) -> None:
+    def __init__(self, checkpoints: Checkpoints | None = None) -> None:
         self.seconds: dict[str, float] = {}
-        self.journal = journal
+        self.checkpoints = checkpoints
         self._seconds_inside = 0.0
 
     @contextmanager
@@ -82,17 +82,17 @@ class Tracker:
         """Numbers of the steps of a phase that can be interrupted after any of them.
 
         ``save`` gives all that later steps depend on and that was not there before the first, as copies; ``load`` takes
-        it back. With a journal, steps done in an earlier life are loaded and left out.
+        it back. Steps for which there is a checkpoint are skipped.
 
         >>> list(Tracker().steps("train", 3, dict, lambda state: None))
         [0, 1, 2]
         """
-        journal, first = self.journal, 0
-        if journal is not None and (earlier := journal.found(name)) is not None:
+        checkpoints, first = self.checkpoints, 0
+        if checkpoints is not None and (earlier := checkpoints.found(name)) is not None:
             first = earlier.done
             if first > total:
-                raise StateError(f"{first} steps of {name} are said to be done, but there are only {total}")
-            _take_back(name, earlier.state, load)
+                raise StateError(f"the checkpoint of '{name}' is at step {first}, but there are only {total} steps")
+            _load_checkpoint(name, earlier.state, load)
             self.seconds[name] = self.seconds.get(name, 0.0) + earlier.seconds
         seconds = self.seconds.get(name, 0.0)
         with self.phase(name, total, first) as step:
@@ -100,17 +100,17 @@ class Tracker:
                 start = time.perf_counter()
                 yield number
                 step()
-                if journal is not None:
+                if checkpoints is not None:
                     seconds += time.perf_counter() - start
                     with self._timed("checkpoint"):
-                        journal.reached(name, number + 1, total, seconds, save)
+                        checkpoints.reached(name, number + 1, total, seconds, save)
 
     def show(self, phase: str, done: int, total: int) -> None:
         """Called at the start of a phase and after each of its steps."""
 
 
 class Watcher:
-    """Is told how far a command is; this one does not care. ``tasks`` counts the tasks that were begun."""
+    """Follows the progress of a command; this one shows nothing. ``tasks`` counts the tasks that were begun."""
 
     def __init__(self) -> None:
         self.tasks = 0
@@ -133,11 +133,11 @@ class Watcher:
         return self.single(f"seed {seed}, task {task + 1}")
 
 
-def _take_back(phase: str, state: Any, load: Callable[[Any], None]) -> None:
+def _load_checkpoint(phase: str, state: Any, load: Callable[[Any], None]) -> None:
     try:
         load(state)
     except DelomeError:
         raise
-    except Exception as error:  # nobody knows what a foreign state leads to
+    except Exception as error:  # a state from elsewhere may fail anywhere
         reason = type(error).__name__
-        raise StateError(f"what was reached in phase '{phase}' does not fit the learner ({reason})") from None
+        raise StateError(f"the checkpoint of '{phase}' does not fit the learner ({reason})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import torch
 
 import delome
 from delome.learning.saved import KIND
-from delome.persistence.store import load_state
+from delome.persistence.documents import read_document, write_document
+from delome.persistence.state_files import MANIFEST, load_state
 
 Cli = Callable[..., Any]
 METHODS = {
@@ -120,13 +122,11 @@ def test_a_model_of_nan_predicts_nothing(cli: Cli, graph: Callable[..., str], fo
     tensors = {name: torch.full_like(each, torch.nan) for name, each in state.tensors.items()}
     content = safetensors.torch.save(tensors)
     # as if it had been written: with the right name and checksums
-    from delome.persistence import durable, store
-
-    manifest = durable.read_document(folder / "m" / store.MANIFEST, KIND)
-    checksum = store.hashlib.sha256(content).hexdigest()
+    manifest = read_document(folder / "m" / MANIFEST, KIND)
+    checksum = hashlib.sha256(content).hexdigest()
     manifest["files"] = {f"state-{checksum[:16]}.safetensors": checksum}
     (folder / "m" / f"state-{checksum[:16]}.safetensors").write_bytes(content)
-    durable.write_document(folder / "m" / store.MANIFEST, KIND, manifest)
+    write_document(folder / "m" / MANIFEST, KIND, manifest)
     outcome = cli("predict", "--model", "m", "--graph", graph(1))
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (

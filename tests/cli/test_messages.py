@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from delome.experiment import RunConfig, RunFolder, SeedResult, Stop, Stopped, run
+from delome.experiment import RunConfig, RunFolder, Stop, Stopped, run
 from delome.progress import Tracker
 
 Cli = Callable[..., Any]

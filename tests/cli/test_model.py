@@ -18,7 +18,7 @@ import pytest
 
 import delome
 import delome.cli.model
-import delome.persistence.store
+import delome.persistence.state_files
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 
@@ -458,7 +458,7 @@ def test_a_failure_after_the_model_was_replaced_is_no_failure(
 
     for name, code in (("write_document", 2), ("_own_files", 0)):  # before and after the manifest is in place
         with monkeypatch.context() as patch:
-            patch.setattr(delome.persistence.store, name, fail)
+            patch.setattr(delome.persistence.state_files, name, fail)
             patch.setattr(delome.cli.model, "drop_output", lambda: None)
             outcome = cli("learn", "--model", "m", "--graph", graph(2, 3))
         assert outcome.code == code

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from delome import Graph, TaskStream, load
-from delome.errors import DelomeError, DivergenceError, StateError, StorageError
+from delome.errors import DelomeError, DivergenceError, PersistenceError, StateError
 from delome.methods import METHODS, GradientLearner
 from delome.methods.gem import project
 from delome.parameters import parameters_of
@@ -120,7 +120,7 @@ def test_a_state_that_is_not_finite_is_neither_saved_nor_loaded(make, value, toy
         make().load_state(state)
     with monkeypatch.context() as patched:
         patched.setattr(learner, "state", lambda: state)
-        with pytest.raises(StorageError, match="holds numbers that are not finite; try a smaller lr"):
+        with pytest.raises(PersistenceError, match="holds numbers that are not finite; try a smaller lr"):
             learner.save(tmp_path)
     assert_same_state(load(tmp_path).state(), learner.state())
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from delome import TaskStream, load_graph
-from delome.errors import RunFolderError, StorageError
+from delome.errors import PersistenceError, RunFolderError
 from delome.experiment import RunConfig, RunFolder
 from delome.graph.graph import MASKS
 
@@ -93,7 +93,7 @@ def test_other_versions_are_noted(
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path, config: RunConfig) -> None:
     with open_folder(tmp_path, config):
         for fresh in (False, True):
-            with pytest.raises(StorageError, match="another process is writing in"):
+            with pytest.raises(PersistenceError, match="another process is writing in"):
                 open_folder(tmp_path, config, fresh=fresh)
     open_folder(tmp_path, config).close()
     assert everything_in(tmp_path) == ["config.json", "events.jsonl"]
@@ -147,13 +147,13 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, config: RunCon
 
 def test_a_file_on_the_way_to_the_folder_is_refused(tmp_path: Path, config: RunConfig) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(StorageError, match="cannot write"):
+    with pytest.raises(PersistenceError, match="cannot write"):
         open_folder(tmp_path / "file" / "run", config)
     assert (tmp_path / "file").read_text() == "precious"
 
 
 def test_a_name_too_long_for_the_file_system_is_refused(tmp_path: Path, config: RunConfig) -> None:
-    with pytest.raises(StorageError, match="cannot write"):
+    with pytest.raises(PersistenceError, match="cannot write"):
         open_folder(tmp_path / ("x" * 300), config)
 
 
@@ -204,7 +204,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
     def full(temporary: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(StorageError) as error:
+    with pytest.raises(PersistenceError) as error:
         RunFolder(tmp_path).write("notes.txt", full)
     assert str(error.value) == f"cannot write '{tmp_path / 'notes.txt'}': No space left on device"
     assert everything_in(tmp_path) == []
@@ -212,7 +212,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [float("nan"), [float("inf")]])
 def test_json_that_others_cannot_read_is_not_written(content: Any, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="it would hold numbers that are not finite"):
+    with pytest.raises(PersistenceError, match="it would hold numbers that are not finite"):
         RunFolder(tmp_path).write_document("result.json", "result", {"aa": content})
     assert everything_in(tmp_path) == []
 

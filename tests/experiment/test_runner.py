@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from delome import FineTune, TaskStream, load_graph
-from delome.errors import StorageError
+from delome.errors import PersistenceError
 from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, TaskResult, run
 from delome.progress import Tracker
 
@@ -194,7 +194,7 @@ def test_a_run_whose_folder_is_moved_away_ends_and_writes_nothing_under_the_old_
         return Tracker()
 
     with RunFolder.open(place, config, stream) as folder:
-        with pytest.raises(StorageError, match="was moved away or removed while it was written to"):
+        with pytest.raises(PersistenceError, match="was moved away or removed while it was written to"):
             run(config, stream, folder, move, checkpoint_every=0)
         folder.discard_if_empty()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["moved", *(["run"] if successor else [])]
@@ -216,7 +216,7 @@ def test_a_link_in_a_run_folder_does_not_lead_to_files_elsewhere(name: str, tmp_
     (place / name).symlink_to(other, target_is_directory=True)
     with (
         RunFolder.open(place, config, stream) as folder,
-        pytest.raises(StorageError, match=rf"'.*{name}' is a link: put the folder that it leads to in its place"),
+        pytest.raises(PersistenceError, match=rf"'.*{name}' is a link: put the folder that it leads to in its place"),
     ):
         run(config, stream, folder, checkpoint_every=0)
     assert {file.name: file.read_bytes() for file in other.iterdir()} == before

@@ -24,13 +24,13 @@ from delome.datasets.fetching import converted
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.seed_folder import RESULT_KIND
+from delome.learning.saved import KIND
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
-from delome.persistence.durable import read_document, write_document
-from delome.persistence.foreign import parse_json, sha256_of
-from delome.learning.saved import KIND
+from delome.persistence.documents import read_document, write_document
+from delome.persistence.reading import parse_json, sha256_of
 from delome.persistence.state import State
-from delome.persistence.store import MANIFEST, load_state, save_state
+from delome.persistence.state_files import MANIFEST, load_state, save_state
 from delome.report.tables import summary_lines
 
 Attempt = Callable[[Callable[[], Any]], Any]

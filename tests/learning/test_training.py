@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
-from delome.graph.rows import Rows
 from delome.backbones.examples import Examples, Schedule, train
+from delome.graph.rows import Rows
 
 
 def numbered(count: int) -> Examples:

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from delome.memories.curvature import balanced_forman, blocks, undirected
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import shortest_path
 
 from delome.memories import curvature
+from delome.memories.curvature import balanced_forman, blocks, undirected
 
 
 def graph_of(edges):

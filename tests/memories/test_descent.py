@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from delome.memories.descent import descend
 
-from delome.progress import Reached, Tracker
+from delome.memories.descent import descend
+from delome.progress import Checkpoint, Tracker
 from delome.randomness import generator
 
 
@@ -17,10 +17,10 @@ class Notebook:
         return self.earlier
 
     def reached(self, phase, done, total, seconds, save):
-        self.kept.append(Reached(done, seconds, save()))
+        self.kept.append(Checkpoint(done, seconds, save()))
 
 
-def descended(count, journal=None, lr=0.1):
+def descended(count, checkpoints=None, lr=0.1):
     """Draws a target for each step, and takes a step towards it."""
     rows, rng = torch.ones(2, 3, requires_grad=True), generator(0, "descent")
     targets = []
@@ -30,7 +30,7 @@ def descended(count, journal=None, lr=0.1):
         targets.append(torch.from_numpy(rng.integers(100, size=(2, 3), dtype=np.uint32).astype(np.float32)))
         return (rows - targets[-1]).square().sum()
 
-    descend(rows, distance, lr, count, rng, Tracker(journal))
+    descend(rows, distance, lr, count, rng, Tracker(checkpoints))
     return rows.detach(), targets
 
 

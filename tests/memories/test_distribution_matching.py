@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from delome.memories.distribution_matching import DistributionMatching, distribution_distance, mean_embeddings
 
+from delome.memories.distribution_matching import DistributionMatching, distribution_distance, mean_embeddings
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
 

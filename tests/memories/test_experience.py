@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from delome.memories.experience import ExperienceMemory, _half_median, distance_to_mean, others_within
 
 from delome import Graph, TaskStream
+from delome.memories.experience import ExperienceMemory, _half_median, distance_to_mean, others_within
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
 

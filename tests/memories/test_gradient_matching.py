@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from delome.memories.gradient_matching import GradientMatching, Stacked, class_gradients, gradient_distance
 from torch.nn import functional
 
 from delome import Graph, TaskStream
 from delome.graph.sparse import to_dense
+from delome.memories.gradient_matching import GradientMatching, Stacked, class_gradients, gradient_distance
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from delome.memories.initial import initial_weights
 
 from delome.graph.sparse import to_dense
+from delome.memories.initial import initial_weights
 
 
 def weights(kind: str, rows: int, budget: int, seed: int = 0) -> np.ndarray:

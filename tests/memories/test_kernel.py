@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from delome.memories.gradient_matching import Stacked, class_gradients, gradient_distance
 from delome.memories.kernel import Kernel
 from delome.memories.kernel_matching import RealRows, mmd
-
 from delome.randomness import uniform
 
 KERNELS = {"ntk": Kernel.ntk(features=7, hidden=256), "arc-cosine": Kernel.arc_cosine()}

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+
+from delome.graph.sparse import to_dense
+from delome.memories import KernelMatching
 from delome.memories.initial import initial_weights
 from delome.memories.kernel import Kernel
 from delome.memories.kernel_matching import (
@@ -17,9 +20,6 @@ from delome.memories.kernel_matching import (
     weighted_rows,
 )
 from delome.memories.merging import Earlier
-
-from delome.graph.sparse import to_dense
-from delome.memories import KernelMatching
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
 

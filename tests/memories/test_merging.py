@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from delome.memories.merging import Earlier, merge, share_of_new, take_out, with_counts
-from delome.memories.subgraph import SubgraphMemory
 
 from delome import Graph
 from delome.graph.sparse import to_dense
 from delome.memories import Memory, MemoryBank
+from delome.memories.merging import Earlier, merge, share_of_new, take_out, with_counts
+from delome.memories.subgraph import SubgraphMemory
 
 
 def thin(memory, positions, rng):

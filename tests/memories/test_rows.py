@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from delome.memories.rows import RowMemory
 
 from delome.graph.sparse import to_dense
+from delome.memories.rows import RowMemory
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from delome.memories.subgraph import Curvature, SubgraphMemory, degree, retained_pairs, uniform
 from hypothesis import given
 from hypothesis import strategies as st
 
 from delome import Graph
 from delome.graph.sparse import to_dense
 from delome.memories import MemoryBank, subgraph
+from delome.memories.subgraph import Curvature, SubgraphMemory, degree, retained_pairs, uniform
 from delome.persistence.state import State
 from delome.progress import Tracker
 from delome.streams.columns import LabelColumns

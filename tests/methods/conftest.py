@@ -12,9 +12,9 @@ from torch import Tensor
 
 from delome import Graph, Task, TaskStream, load_graph
 from delome.backbones import Network
-from delome.memories import Memory
 from delome.learning import GradientLearner
 from delome.learning.replay import Replay
+from delome.memories import Memory
 from delome.persistence.state import State
 
 Weights = dict[str, Tensor]

@@ -59,7 +59,9 @@ def test_condensed_rows_match_the_features_after_as_many_hops_as_the_encoder_see
 
 def test_the_step_size_of_matching_is_the_memorys_lr(uneven_stream, memories_of):
     start, short, long = (
-        memories_of(learn(CaT(epochs=1, **SMALL | {"encoders": 1, "memory.lr": lr}), uneven_stream, 1))[0].graph.features
+        memories_of(learn(CaT(epochs=1, **SMALL | {"encoders": 1, "memory.lr": lr}), uneven_stream, 1))[
+            0
+        ].graph.features
         for lr in (1e-12, 0.01, 0.03)
     )
     # the first step of Adam has the length of its step size in every entry that has a gradient

@@ -11,12 +11,12 @@ import torch
 
 import delome
 from delome import TaskStream
-from delome.errors import DelomeError, StateError, StorageError
+from delome.errors import DelomeError, PersistenceError, StateError
+from delome.learning.saved import KIND, restore
 from delome.methods import METHODS, Learner
 from delome.parameters import parameters_of
-from delome.learning.saved import KIND, restore
 from delome.persistence.state import State
-from delome.persistence.store import load_state, save_state
+from delome.persistence.state_files import load_state, save_state
 
 MANY = 5_000_000
 SMALL = {
@@ -129,7 +129,7 @@ def test_tasks_without_anything_learned_are_refused(method: str, tmp_path: Path)
         state.values["memory"] = [{"nodes": MANY, "report": {}}]
         state.tensors["memory.0.features"] = torch.empty(MANY, 0)
     save_state(tmp_path, KIND, about, state)
-    with pytest.raises(StorageError, match=r"cannot be loaded|is no safetensors file"):
+    with pytest.raises(PersistenceError, match=r"cannot be loaded|is no safetensors file"):
         delome.load(tmp_path)
 
 
@@ -137,9 +137,9 @@ def test_tasks_without_anything_learned_are_refused(method: str, tmp_path: Path)
 def test_a_device_that_is_not_there_is_refused(device: str, tmp_path: Path) -> None:
     METHODS["finetune"]().save(tmp_path)
     about, state = load_state(tmp_path, KIND)
-    with pytest.raises(StorageError, match=r"device .* cannot be used here: try auto or cpu"):
+    with pytest.raises(PersistenceError, match=r"device .* cannot be used here: try auto or cpu"):
         delome.load(tmp_path, device=device)
     about["parameters"]["device"] = device
     save_state(tmp_path, KIND, about, state)
-    with pytest.raises(StorageError, match=r"device .* cannot be used here: try auto or cpu"):
+    with pytest.raises(PersistenceError, match=r"device .* cannot be used here: try auto or cpu"):
         delome.load(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 
 from delome.experiment import RunConfig
 from delome.experiment.seed_folder import RESULT_KIND
-from delome.persistence.durable import read_document
+from delome.persistence.documents import read_document
 
 HERE = Path(__file__).parent
 collect_ignore_glob = ["*.py"] if sys.platform == "win32" else []  # which cannot fork

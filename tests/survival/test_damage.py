@@ -23,13 +23,13 @@ import torch
 import delome
 from delome.errors import DelomeError
 from delome.experiment import RunConfig, RunFolder, Stop, run
+from delome.experiment.checkpoints import KIND as PROGRESS_KIND
 from delome.experiment.folder import CONFIG_KIND
-from delome.experiment.journal import KIND as PROGRESS_KIND
-from delome.experiment.journal import Stopped
 from delome.experiment.seed_folder import RESULT_KIND
-from delome.persistence.durable import FORMAT, read_document, write_document
+from delome.experiment.signals import Stopped
 from delome.learning.saved import KIND as LEARNER_KIND
-from delome.persistence.store import MANIFEST, load_state, save_state
+from delome.persistence.documents import FORMAT, read_document, write_document
+from delome.persistence.state_files import MANIFEST, load_state, save_state
 
 Left = Callable[[Path], dict[str, Any]]
 Snapshot = Callable[..., dict[str, Any]]

@@ -17,11 +17,12 @@ import typer
 import delome
 from delome import Learner
 from delome.cli import app
-from delome.errors import StorageError
+from delome.errors import PersistenceError
 from delome.experiment import RunConfig, RunFolder, RunResult
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.seed_folder import RESULT_KIND
-from delome.persistence.durable import append_line, read_document
+from delome.persistence.documents import read_document
+from delome.persistence.files import append_line
 from delome.persistence.state import State
 
 Cli = Callable[..., Any]
@@ -153,7 +154,7 @@ def test_a_saved_learner_stays_until_the_next_one_is_complete_on_a_failing_disk(
         try:
             with lives.Disk(folder, at, event).watched():
                 new.save(folder)
-        except StorageError as error:
+        except PersistenceError as error:
             assert re.fullmatch(rf"cannot write '{folder}': {FAILURES[event][0]}", str(error))
             state = delome.load(folder).state()
             found.append(is_state(state, new.state()))
@@ -237,7 +238,7 @@ def test_a_learner_that_fits_only_in_part_leaves_the_old_one(
 ) -> None:
     folder, old, new = saved
     before = snapshot(folder)
-    with files_limited_to(size), pytest.raises(StorageError) as error:
+    with files_limited_to(size), pytest.raises(PersistenceError) as error:
         new.save(folder)
     assert str(error.value) == f"cannot write '{folder}': File too large"
     check_is(folder, old)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from delome.experiment import RunConfig, RunFolder, Stop, run
-from delome.experiment.journal import Stopped
-from delome.experiment.results import SeedResult
+from delome.experiment.signals import Stopped
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 from delome.progress import Tracker
@@ -88,7 +87,9 @@ def test_a_run_stopped_after_every_step_ends_as_one_that_was_not(
     assert left(tmp_path / "stopped") == left(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("method", "assignments"), [("delome", ("memory=gradient-matching",)), ("cat", ())], ids=in_words)
+@pytest.mark.parametrize(
+    ("method", "assignments"), [("delome", ("memory=gradient-matching",)), ("cat", ())], ids=in_words
+)
 @pytest.mark.parametrize(("steps", "reached"), [(3, 3), (5, 5), (8, 3)], ids=["first task", "its end", "second task"])
 def test_a_run_stopped_while_it_learns_memories_need_not_train_again(
     method: str, assignments: tuple[str, ...], steps: int, reached: int, lives: Any, left: Left, tmp_path: Path

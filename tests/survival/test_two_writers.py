@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import delome
-from delome.errors import StorageError
+from delome.errors import PersistenceError
 from delome.experiment import RunConfig, RunFolder
-from delome.persistence.durable import sole_writer
+from delome.persistence.lock import sole_writer
 
 Ask = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
@@ -41,7 +41,7 @@ def test_a_run_folder_has_one_writer(
     before = snapshot(run)
     assert ".lock" in before
     for fresh in (False, True):
-        with pytest.raises(StorageError) as error:
+        with pytest.raises(PersistenceError) as error:
             RunFolder.open(run, config, stream, fresh=fresh)
         assert str(error.value) == refusal(run)
     for options in ((), ("--fresh",)):
@@ -70,7 +70,7 @@ def test_the_installed_program_is_refused_too(config: RunConfig, life: Ask, fold
 
 def test_a_folder_has_one_writer_in_a_process_too(config: RunConfig, tmp_path: Path) -> None:
     stream = config.stream()
-    with RunFolder.open(tmp_path, config, stream), pytest.raises(StorageError, match="another process is writing"):
+    with RunFolder.open(tmp_path, config, stream), pytest.raises(PersistenceError, match="another process is writing"):
         RunFolder.open(tmp_path, config, stream)
     RunFolder.open(tmp_path, config, stream).close()
 
@@ -83,7 +83,7 @@ def test_a_saved_learner_has_one_writer_and_any_number_of_readers(
     old.save(folder)
     assert life(config, folder, tasks=2, at=10, event="pause before") == {"holding": True}
     before = snapshot(folder)
-    with pytest.raises(StorageError) as error:
+    with pytest.raises(PersistenceError) as error:
         new.save(folder)
     assert str(error.value) == refusal(folder)
     assert snapshot(folder) == before
@@ -116,7 +116,7 @@ def test_a_claim_on_a_folder_that_was_moved_away_leaves_the_claim_on_its_success
         folder.mkdir()
         successor = sole_writer(folder)
         successor.__enter__()
-    with pytest.raises(StorageError, match="another process is writing"), sole_writer(folder):
+    with pytest.raises(PersistenceError, match="another process is writing"), sole_writer(folder):
         pass
     successor.__exit__(None, None, None)
 

@@ -16,11 +16,11 @@ from torch import Tensor
 import delome
 from delome.errors import DelomeError
 from delome.experiment import RunConfig
+from delome.learning.saved import KIND
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.learning.saved import KIND
 from delome.persistence.state import State
-from delome.persistence.store import load_state, save_state
+from delome.persistence.state_files import load_state, save_state
 
 SMALL = {
     "hidden": "8", "epochs": "2", "dimension": "2", "budget": "2", "features": "5", "encoders": "2", "networks": "2",

@@ -14,7 +14,7 @@ import typer
 from delome.cli import run, model, catalogue, check  # isort: skip  (the order in which help lists the commands)
 from delome.cli.app import app, drop_output, drop_unwritable, replace_closed_streams, say, tell
 from delome.errors import DelomeError, one_line
-from delome.experiment.journal import Stopped
+from delome.experiment.signals import Stopped
 
 REFUSED, INTERRUPTED = 2, 130
 """Exit codes of a command that could not do what was asked for, and of one that Ctrl-C has ended."""

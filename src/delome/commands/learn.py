@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from delome.datasets import load_graph
-from delome.errors import ParameterError, StorageError
+from delome.errors import ParameterError, PersistenceError
 from delome.experiment.folder import CONFIG
-from delome.experiment.journal import Stop
+from delome.experiment.signals import Stop
 from delome.graph import Graph
 from delome.learning import METHODS, Learner
 from delome.learning.saved import load
 from delome.parameters import parse_assignments
-from delome.persistence.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders
-from delome.persistence.foreign import MOST_DOCUMENT, read_regular
-from delome.persistence.store import MANIFEST, remove_unfinished
+from delome.persistence.files import make_folder, remove_empty_folders, reporting_write_errors
+from delome.persistence.lock import LOCK, sole_writer
+from delome.persistence.reading import MOST_DOCUMENT, path_exists, read_regular
+from delome.persistence.state_files import MANIFEST, remove_unfinished
 from delome.progress import Watcher
 from delome.streams.columns import Label
 from delome.streams.live import as_graph, labelled_nodes
@@ -79,7 +80,7 @@ def learn(
     made: list[Path] = []
     replaced, failure = False, None
     try:
-        with watcher.watching(), told(place):
+        with watcher.watching(), reporting_write_errors(place):
             data = as_graph(graph) if not isinstance(graph, str) else _load(graph, data_root, watcher)
             _, nodes = labelled_nodes(data)
             made = make_folder(place)
@@ -100,7 +101,7 @@ def learn(
                             if not replaced:
                                 raise
     except BaseException:
-        unmake_folders(made)
+        remove_empty_folders(made)
         raise
     labels = data.user_labels
     assert labels is not None
@@ -123,7 +124,7 @@ def _load(name: str, data_root: str | Path | None, watcher: Watcher) -> Graph:
 
 def _refuse_runs(model: Path) -> None:
     seed = model.absolute().parent
-    if seed.name.startswith("seed-") and is_there(seed.parent / CONFIG):
+    if seed.name.startswith("seed-") and path_exists(seed.parent / CONFIG):
         raise ParameterError(f"'{model}' belongs to a run, which could not be resumed: copy it and learn in the copy")
 
 
@@ -137,12 +138,14 @@ def _new_learner(name: str, setting: str | None, assignments: Sequence[str], dev
 def _model_in(folder: Path, given: dict[str, Any], device: str | None, methods: Sequence[type]) -> Learner | None:
     """The learner that is saved in a folder; none if it is empty, apart from what a killed command left."""
     remove_unfinished(folder)
-    if is_there(folder / MANIFEST):
+    if path_exists(folder / MANIFEST):
         if refused := [option for option, value in given.items() if value is not None]:
             raise ParameterError(f"'{folder}' is already a model: leave out {refused[0]}, which only a new one takes")
         return load(folder, device=device, methods=methods)
     if others := sorted(file.name for file in folder.iterdir() if file.name != LOCK):
-        raise StorageError(f"'{folder}' has no {MANIFEST} but '{others[0]}': choose an empty folder for a new model")
+        raise PersistenceError(
+            f"'{folder}' has no {MANIFEST} but '{others[0]}': choose an empty folder for a new model"
+        )
     return None
 
 

@@ -19,8 +19,9 @@ from delome.graph import Graph
 from delome.learning import Learner
 from delome.learning.saved import load
 from delome.metrics import Score
-from delome.persistence.durable import kind_of, make_folder, told, write_text
-from delome.persistence.store import holds_state
+from delome.persistence.documents import kind_of
+from delome.persistence.files import make_folder, reporting_write_errors, write_text
+from delome.persistence.state_files import holds_state
 from delome.printable import csv_field
 from delome.progress import Watcher
 from delome.streams.live import as_graph
@@ -94,14 +95,14 @@ def predict(
         accuracy = Score.of(labels[judged], truth[judged]) if truth is not None and judged.any() else None
     predicted = Predicted(place, labels, columns, accuracy, int(judged.sum()), in_words)
     if out is not None:
-        with told(Path(out)):
+        with reporting_write_errors(Path(out)):
             _write(Path(out), predicted.csv())
     return predicted
 
 
 def _refuse_place(out: Path, model: Path) -> None:
     """Refuses to write predictions over a part of a model or a run."""
-    with told(out):
+    with reporting_write_errors(out):
         for folder in _target(out).parents:
             if folder == _target(model) or holds_state(folder) or kind_of(folder / CONFIG) is not None:
                 raise ParameterError(f"'{out}' lies in '{folder}', a model or a run: choose another place for --out")

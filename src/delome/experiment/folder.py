@@ -22,24 +22,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from delome.errors import RunFolderError, StorageError
+from delome.errors import PersistenceError, RunFolderError
 from delome.experiment.config import RunConfig, versions
-from delome.persistence.durable import (
-    LOCK,
+from delome.persistence.documents import read_document, write_document
+from delome.persistence.files import (
     add_folder,
     append_line,
-    is_there,
     make_folder,
-    read_document,
-    remove_leftovers,
+    remove_empty_folders,
+    remove_temporary_files,
     replacing,
-    sole_writer,
+    reporting_write_errors,
     sync_folder,
-    told,
-    unmake_folders,
-    write_document,
     write_text,
 )
+from delome.persistence.lock import LOCK, sole_writer
+from delome.persistence.reading import path_exists
 from delome.streams.tasks import Stream
 
 log = logging.getLogger(__name__)
@@ -70,7 +68,7 @@ class RunFolder:
         """
         config.check_stream(stream)
         folder = cls(path, config, stream.describe())
-        with told(path):
+        with reporting_write_errors(path):
             if path.exists() and not path.is_dir():
                 raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
             if fresh:
@@ -79,11 +77,11 @@ class RunFolder:
             try:
                 folder.check = folder._claim.enter_context(sole_writer(path))
             except OSError as error:
-                if error.errno not in READ_ONLY or not is_there(path / CONFIG):
+                if error.errno not in READ_ONLY or not path_exists(path / CONFIG):
                     raise
                 folder.unwritable, folder.check = error.strerror or str(error), folder._refuse
         try:
-            folder._take_up()
+            folder._resume()
         except BaseException:
             if folder._made:
                 folder.discard_if_empty()
@@ -104,10 +102,10 @@ class RunFolder:
     def _refuse(self) -> None:
         raise RunFolderError(f"cannot write '{self.path}': {self.unwritable}")
 
-    def _take_up(self) -> None:
-        remove_leftovers(self.path)
-        if not is_there(self.path / CONFIG):
-            if self._has_results() or is_there(self.path / EVENTS):
+    def _resume(self) -> None:
+        remove_temporary_files(self.path)
+        if not path_exists(self.path / CONFIG):
+            if self._has_results() or path_exists(self.path / EVENTS):
                 raise RunFolderError(
                     f"'{self.path}' holds results or events, but not the {CONFIG} that says of what: "
                     "choose another folder with --out, or start over with --fresh"
@@ -128,7 +126,7 @@ class RunFolder:
             found = read_document(self.path / CONFIG, CONFIG_KIND)
             run, stream, before = dict(found["run"]), dict(found["stream"]), dict(found["versions"])
             run["parameters"] = dict(run["parameters"])
-        except StorageError as error:
+        except PersistenceError as error:
             raise RunFolderError(f"{error}: choose another folder, or start over with --fresh") from None
         except (KeyError, TypeError, ValueError):
             raise RunFolderError(f"'{self.path / CONFIG}' is damaged: start over with --fresh") from None
@@ -148,7 +146,7 @@ class RunFolder:
         self.event("continued", versions=versions())
 
     def _set_aside(self) -> None:
-        if not any(is_there(self.path / name) for name in (CONFIG, EVENTS)) and not self._has_results():
+        if not any(path_exists(self.path / name) for name in (CONFIG, EVENTS)) and not self._has_results():
             return
         number, named = 1, self.path if self.path.name else self.path.resolve()
         while (backup := named.with_name(f"{named.name}.backup-{number}")).exists():
@@ -173,14 +171,14 @@ class RunFolder:
         """Removes a folder without any result: the run failed before it had reached anything."""
         if self.continues or self._has_results():
             return
-        with suppress(OSError, StorageError):  # why it failed is told already
+        with suppress(OSError, PersistenceError):  # why it failed is told already
             self.check()
             for file in (self.path / EVENTS, self.path / CONFIG):
                 file.unlink(missing_ok=True)
             for seed in self.path.glob("seed-*"):
                 seed.rmdir()
         self.close()
-        unmake_folders(self._made)
+        remove_empty_folders(self._made)
 
     def _has_results(self) -> bool:
         return any(self.path.glob("seed-*/*"))
@@ -191,27 +189,27 @@ class RunFolder:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.check()
-        with told(self.path / EVENTS):
+        with reporting_write_errors(self.path / EVENTS):
             append_line(self.path / EVENTS, {"time": now, "event": name, "process": os.getpid(), **details})
 
     def write_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
-        with told(self.path / name):
+        with reporting_write_errors(self.path / name):
             write_document(self._place(name), kind, content)
 
     def write_text(self, name: str, text: str) -> None:
-        with told(self.path / name):
+        with reporting_write_errors(self.path / name):
             write_text(self._place(name), text)
 
     def write(self, name: str, fill: Callable[[Path], object]) -> Path:
         """Writes a file by filling a temporary one."""
-        with told(self.path / name), replacing(self._place(name)) as temporary:
+        with reporting_write_errors(self.path / name), replacing(self._place(name)) as temporary:
             fill(temporary)
         return self.path / name
 
     def add_folder(self, name: str) -> None:
         """Makes a folder in the run folder if it is missing."""
         self.check()
-        with told(self.path / name):
+        with reporting_write_errors(self.path / name):
             add_folder(self.path / name)
 
     def _place(self, name: str) -> Path:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from delome.errors import RunFolderError
 from delome.experiment.config import RunConfig
 from delome.experiment.folder import RunFolder
-from delome.experiment.journal import Stop
 from delome.experiment.results import RunResult, SeedResult, TaskResult
 from delome.experiment.seed_folder import SeedFolder
+from delome.experiment.signals import Stop
 from delome.progress import Tracker
 from delome.streams.tasks import Stream
 
@@ -41,15 +41,15 @@ def run(
         place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
         learner, result = config.learner(seed), SeedResult(seed)
         if place is not None:
-            result = place.take_up(learner, len(stream))
+            result = place.resume(learner, len(stream))
         remaining = list(stream)[len(result.tasks) :]
         for task in remaining:
             name = ("" if len(config.seeds) == 1 else f"seed {seed}, ") + f"task {task.index + 1} of {len(stream)}"
             tracker = make_tracker(seed, task.index, len(stream))
             if place is not None:
-                tracker.journal = journal = place.journal(task.index)
+                tracker.checkpoints = checkpoints = place.checkpoints(task.index)
                 if resuming:
-                    log.warning("resuming at %s", ", ".join(filter(None, [name, journal.position])))
+                    log.warning("resuming at %s", ", ".join(filter(None, [name, checkpoints.position])))
                     resuming = False
             learner.observe(task, tracker)
             with tracker.phase("evaluate"):

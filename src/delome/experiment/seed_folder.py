@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 
-from delome.errors import RunFolderError, StorageError
+from delome.errors import PersistenceError, RunFolderError
+from delome.experiment.checkpoints import TaskCheckpoints
 from delome.experiment.folder import RunFolder
-from delome.experiment.journal import Stop, TaskJournal
 from delome.experiment.results import SeedResult
+from delome.experiment.signals import Stop
 from delome.learning import Learner
 from delome.learning.learner import KIND as LEARNER_KIND
 from delome.learning.saved import restore
 from delome.metrics import AccuracyMatrix
 from delome.parameters import values_of
-from delome.persistence.durable import is_there, read_document, remove_leftovers
-from delome.persistence.foreign import MOST_DOCUMENT, holds, sha256_of
-from delome.persistence.store import MANIFEST, is_intact, load_state, remove_state
+from delome.persistence.documents import read_document
+from delome.persistence.files import remove_temporary_files
+from delome.persistence.reading import MOST_DOCUMENT, holds, path_exists, sha256_of
+from delome.persistence.state_files import MANIFEST, is_intact, load_state, remove_state
 
 log = logging.getLogger(__name__)
 
@@ -36,15 +38,15 @@ class SeedFolder:
         self.model, self.progress = self.path / "model", self.path / "progress"
         self.finished = False
 
-    def take_up(self, learner: Learner, tasks: int) -> SeedResult:
+    def resume(self, learner: Learner, tasks: int) -> SeedResult:
         """Results of those of so many tasks that need not be learned again; the learner becomes the one that has
         learned them, unless it was the last."""
         result, file = SeedResult(self.seed), self.path / RESULT
-        if is_there(file):
+        if path_exists(file):
             try:
                 found = read_document(file, RESULT_KIND, MOST_DOCUMENT + BYTES_PER_CELL * tasks**2)
                 result, self.finished, run = SeedResult.from_dict(found), found["finished"], found["run"]
-            except StorageError as error:
+            except PersistenceError as error:
                 raise RunFolderError(f"{error}: start over with --fresh") from None
             except (KeyError, TypeError):
                 raise RunFolderError(f"'{file}' is damaged: start over with --fresh") from None
@@ -55,7 +57,7 @@ class SeedFolder:
             self._note_changes(result, found.get("model"))
         else:
             self._refuse_links()
-            remove_leftovers(self.path)
+            remove_temporary_files(self.path)
             known = self._load(learner)
             if known > len(result.tasks):
                 raise RunFolderError(
@@ -83,18 +85,18 @@ class SeedFolder:
 
     def _load(self, learner: Learner) -> int:
         """Makes the learner the one that was saved, if there is one, and gives the number of tasks it knows."""
-        if not is_there(self.model / MANIFEST):
+        if not path_exists(self.model / MANIFEST):
             return 0
         try:
             about, state = load_state(self.model, LEARNER_KIND)
             if about.get("parameters") != values_of(learner):
-                raise StorageError(f"'{self.model}' was not saved by this run")
+                raise PersistenceError(f"'{self.model}' was not saved by this run")
             restore(learner, state, self.model)
-        except StorageError as error:
+        except PersistenceError as error:
             raise RunFolderError(f"{error}: start over with --fresh") from None
         return len(learner.columns.tasks)
 
-    def journal(self, task: int) -> TaskJournal:
+    def checkpoints(self, task: int) -> TaskCheckpoints:
         """Where the learner leaves what it reaches inside a task."""
 
         def written(phase: str, done: int) -> None:
@@ -103,7 +105,7 @@ class SeedFolder:
 
         of = {"run": self.run, "seed": self.seed}
         self.folder.add_folder(self.name)
-        return TaskJournal(self.progress, of, task, self.every, self.stop, self.folder.check, written)
+        return TaskCheckpoints(self.progress, of, task, self.every, self.stop, self.folder.check, written)
 
     def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
         """Writes what was measured and then what was learned, so that nothing is learned without its result."""

@@ -20,9 +20,10 @@ from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import Guard, isolated
 from delome.metrics import Score
 from delome.parameters import Configured, Param, values_of
-from delome.persistence.durable import make_folder, sole_writer, told
+from delome.persistence.files import make_folder, reporting_write_errors
+from delome.persistence.lock import sole_writer
 from delome.persistence.state import State, whole_numbers
-from delome.persistence.store import save_state
+from delome.persistence.state_files import save_state
 from delome.progress import Tracker
 from delome.registry import Registry
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
@@ -365,7 +366,7 @@ class Learner(Configured, ABC):
         """Saves everything learned in place of the learner that is in the folder, which stays until this one is
         complete; `delome.load` gives the same learner again."""
         place = Path(folder)
-        with told(place):
+        with reporting_write_errors(place):
             make_folder(place)
             with sole_writer(place):
                 self.write(place)

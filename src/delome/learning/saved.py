@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from delome.errors import DelomeError, ParameterError, StorageError
+from delome.errors import DelomeError, ParameterError, PersistenceError
 from delome.learning.learner import KIND, METHODS, Learner
 from delome.parameters import Find, filled
 from delome.persistence.state import State
-from delome.persistence.store import load_state
+from delome.persistence.state_files import load_state
 from delome.registry import Registry
 
 
@@ -34,7 +34,7 @@ def load(folder: str | Path, *, device: str | None = None, methods: Sequence[typ
     about, state = load_state(place, KIND)
     name, parameters = about.get("method"), about.get("parameters")
     if not isinstance(name, str) or not isinstance(parameters, dict):
-        raise StorageError(f"'{place}' is damaged: it does not say which method was saved")
+        raise PersistenceError(f"'{place}' is damaged: it does not say which method was saved")
     find = _among(methods)
     try:
         kind = find(METHODS, name)
@@ -42,7 +42,7 @@ def load(folder: str | Path, *, device: str | None = None, methods: Sequence[typ
         learner: Learner = kind(**filled(kind, chosen, find))
     except ParameterError as error:
         hint = ": load it with another device, e.g. device='cpu'" if "device" in str(error) else ""
-        raise StorageError(f"'{place}' holds a learner that cannot be made here: {error}{hint}") from None
+        raise PersistenceError(f"'{place}' holds a learner that cannot be made here: {error}{hint}") from None
     restore(learner, state, place)
     return learner
 
@@ -72,13 +72,13 @@ def restore(learner: Learner, state: State, source: Path) -> None:
         learner.load_state(state)
         again = learner.state()
     except DelomeError as error:
-        raise StorageError(f"'{source}' cannot be loaded: {error}") from None
+        raise PersistenceError(f"'{source}' cannot be loaded: {error}") from None
     except Exception as error:  # nobody knows what a foreign state leads to
-        raise StorageError(
+        raise PersistenceError(
             f"'{source}' cannot be loaded: its state is not one of {type(learner).__name__} ({type(error).__name__})"
         ) from None
     if _outline(again) != _outline(state):
-        raise StorageError(f"'{source}' cannot be loaded: its state is not one of {type(learner).__name__}")
+        raise PersistenceError(f"'{source}' cannot be loaded: its state is not one of {type(learner).__name__}")
 
 
 def _outline(state: State) -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from delome import Graph, TaskStream
 from delome.datasets.fetching import converted
-from delome.persistence.foreign import sha256_of
+from delome.persistence.reading import sha256_of
 
 ABOUT = {"dataset": "toy", "published": {"nodes": 240}}
 MOST = 10**6

@@ -23,7 +23,7 @@ from delome.datasets.fetching import converted
 from delome.datasets.fetching.download import ATTEMPTS
 from delome.datasets.sources import ogb, reddit
 from delome.datasets.sources.published import PUBLISHED, Published, Statistics
-from delome.persistence.foreign import sha256_of
+from delome.persistence.reading import sha256_of
 
 Refusal = Callable[[Callable[[], object]], str]
 Unpack = Callable[[dict[str, bytes], Path], None]

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 from delome.errors import DatasetError
-from delome.persistence.foreign import open_regular
+from delome.persistence.reading import open_regular
 
 MOST_EXPANSION = 100
 """An archive that unpacks to more than this times its size is taken for a trap: the published ones reach about 5."""

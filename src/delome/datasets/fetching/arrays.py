@@ -14,7 +14,7 @@ import numpy as np
 
 from delome.datasets.fetching.archives import most_unpacked
 from delome.errors import DatasetError
-from delome.persistence.foreign import open_regular, size_of
+from delome.persistence.reading import open_regular, size_of
 
 MOST_HEADER = 10_000
 """Characters of an array's header, as numpy has it: its parser takes too long for more."""

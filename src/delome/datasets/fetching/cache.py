@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from delome.errors import DatasetError
-from delome.persistence.durable import is_there, write_text
-from delome.persistence.foreign import read_json, sha256_of
+from delome.persistence.files import write_text
+from delome.persistence.reading import path_exists, read_json, sha256_of
 
 CHECKSUMS = "checksums.json"
 
@@ -43,7 +43,7 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
     """SHA-256 of each source file that was once read successfully, by file name; empty if none was."""
     file = folder / CHECKSUMS
     try:
-        content = read_json(file) if is_there(file) else {}
+        content = read_json(file) if path_exists(file) else {}
         return {str(name): str(checksum) for name, checksum in content.items()}
     except (OSError, ValueError, AttributeError):
         raise DatasetError(f"'{file}' is damaged: delete it to record the checksums anew") from None

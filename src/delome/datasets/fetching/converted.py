@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from delome.datasets.fetching.arrays import declared
 from delome.graph import Graph
 from delome.graph.sparse import checked_csr
-from delome.persistence.durable import write_text
-from delome.persistence.foreign import open_regular, read_json, sha256_of, size_of
+from delome.persistence.files import write_text
+from delome.persistence.reading import open_regular, read_json, sha256_of, size_of
 
 FORMAT = 2
 """Raised whenever the same raw files would be converted differently: older forms are then made again."""

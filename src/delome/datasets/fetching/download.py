@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import DatasetError
-from delome.persistence.durable import is_irregular
+from delome.persistence.reading import is_irregular
 
 ATTEMPTS = 5
 """How often a download that lost its connection, but had got further, is taken up again at once."""

@@ -17,21 +17,21 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]
 
 
 def silent(activity: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
 
 def announced(progress: Progress) -> Progress:
-    """The same progress, which also logs what is happening whenever that is something else."""
+    """The same progress, which also logs each activity when it begins."""
     last = ""
 
-    def told(activity: str, done: int, total: int | None) -> None:
+    def report(activity: str, done: int, total: int | None) -> None:
         nonlocal last
         if activity != last:
             last = activity
             log.info("%s%s", activity, "" if total is None else f" ({total / 1e6:,.1f} MB)")
         progress(activity, done, total)
 
-    return told
+    return report
 
 
 LONGEST_NUMBER = 32

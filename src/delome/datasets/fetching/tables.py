@@ -13,7 +13,7 @@ from scipy.io import mmread
 
 from delome.datasets.fetching.reading import LONGEST_NUMBER, Progress, silent
 from delome.errors import DatasetError
-from delome.persistence.foreign import open_regular, size_of
+from delome.persistence.reading import open_regular, size_of
 
 _BLOCK = 1 << 24  # bytes of text
 _COMPRESSED = 1 << 16  # bytes that are read at once

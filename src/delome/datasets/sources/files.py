@@ -17,7 +17,7 @@ from delome.errors import DatasetError, GraphError
 from delome.graph import Graph
 from delome.graph.graph import MASKS
 from delome.graph.sparse import checked_csr
-from delome.persistence.foreign import open_regular
+from delome.persistence.reading import open_regular
 
 _LAYOUT = "adj_* and attr_* or features"
 

@@ -21,7 +21,7 @@ from delome.datasets.fetching.reading import Progress, Reader, Reading, Statisti
 from delome.datasets.sources import bag_of_words, ogb, reddit
 from delome.errors import DatasetError, DelomeError
 from delome.graph import Graph
-from delome.persistence.durable import sole_writer
+from delome.persistence.lock import sole_writer
 
 
 @dataclass(frozen=True)

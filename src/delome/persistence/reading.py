@@ -88,3 +88,13 @@ def _inside(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
+
+
+def path_exists(file: Path) -> bool:
+    """Whether there is anything of this name, be it a link that leads nowhere."""
+    return os.path.lexists(file)
+
+
+def is_irregular(file: Path) -> bool:
+    """Whether there is something of this name that is no file of its own: a folder, a link, a pipe or a device."""
+    return path_exists(file) and (file.is_symlink() or not file.is_file())

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from delome.errors import StorageError
-from delome.persistence.durable import (
-    FORMAT,
+from delome.errors import PersistenceError
+from delome.persistence.documents import FORMAT, read_document, write_document
+from delome.persistence.files import (
     add_folder,
     append_line,
-    read_document,
-    remove_leftovers,
+    remove_temporary_files,
     replacing,
-    sole_writer,
-    told,
-    write_document,
+    reporting_write_errors,
     write_text,
 )
+from delome.persistence.lock import sole_writer
 
 
 def names(folder: Path) -> list[str]:
@@ -45,12 +43,12 @@ def test_a_file_is_replaced_when_the_block_ends_well_and_not_otherwise(tmp_path:
 def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".writing-abc.json").write_text("half")
     (tmp_path / "mine.txt").write_text("whole")
-    remove_leftovers(tmp_path)
+    remove_temporary_files(tmp_path)
     assert names(tmp_path) == ["mine.txt"]
 
 
 def test_a_failed_write_is_told_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StorageError) as error, told(tmp_path / "a"):
+    with pytest.raises(PersistenceError) as error, reporting_write_errors(tmp_path / "a"):
         raise OSError(28, "No space left on device")
     assert str(error.value) == f"cannot write '{tmp_path / 'a'}': No space left on device"
 
@@ -86,7 +84,7 @@ def test_a_document_that_is_not_what_was_written_is_refused(
 ) -> None:
     write_document(tmp_path / "a.json", "example", {"x": 1})
     changed(tmp_path / "a.json", **changes)
-    with pytest.raises(StorageError) as error:
+    with pytest.raises(PersistenceError) as error:
         read_document(tmp_path / "a.json", "example")
     assert sentence in str(error.value)
 
@@ -94,15 +92,15 @@ def test_a_document_that_is_not_what_was_written_is_refused(
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"kind": "example"}'])
 def test_what_is_no_document_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(StorageError):
+    with pytest.raises(PersistenceError):
         read_document(tmp_path / "a.json", "example")
 
 
 def test_a_missing_document_and_a_folder_in_its_place_are_told(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"there is no .*so .* holds no example of delome"):
+    with pytest.raises(PersistenceError, match=r"there is no .*so .* holds no example of delome"):
         read_document(tmp_path / "a.json", "example")
     (tmp_path / "a.json").mkdir()
-    with pytest.raises(StorageError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(PersistenceError, match=r"cannot read .*: Is a directory"):
         read_document(tmp_path / "a.json", "example")
 
 
@@ -121,7 +119,7 @@ def test_lines_are_appended_and_a_torn_one_is_cut_away(tmp_path: Path) -> None:
 def test_a_claim_that_does_not_wait_is_refused(tmp_path: Path) -> None:
     with (
         sole_writer(tmp_path),
-        pytest.raises(StorageError, match="another process is writing in"),
+        pytest.raises(PersistenceError, match="another process is writing in"),
         sole_writer(tmp_path),
     ):
         pytest.fail("two writers")
@@ -164,16 +162,18 @@ def test_the_claim_ends_with_an_error(tmp_path: Path) -> None:
 def test_a_document_that_is_nested_too_deeply_is_refused(depth: int, tmp_path: Path) -> None:
     body = f'"kind": "example", "format": {FORMAT}, "x": {"[" * depth}{"]" * depth}'
     (tmp_path / "a.json").write_text(f"{{{body}}}")
-    with pytest.raises(StorageError, match="is not a example of delome: it is damaged or of another kind"):
+    with pytest.raises(PersistenceError, match="is not a example of delome: it is damaged or of another kind"):
         read_document(tmp_path / "a.json", "example")
 
 
 def test_a_document_that_is_a_pipe_or_too_large_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
-    with pytest.raises(StorageError, match=r"cannot read '.*a.json': it is not a regular file"):
+    with pytest.raises(PersistenceError, match=r"cannot read '.*a.json': it is not a regular file"):
         read_document(tmp_path / "a.json", "example")
     write_document(tmp_path / "b.json", "example", {"x": "y" * 1000})
-    with pytest.raises(StorageError, match=r"cannot read '.*b.json': it has 1,\d+ bytes, and no more than 1,000 are"):
+    with pytest.raises(
+        PersistenceError, match=r"cannot read '.*b.json': it has 1,\d+ bytes, and no more than 1,000 are"
+    ):
         read_document(tmp_path / "b.json", "example", 1000)
 
 
@@ -189,7 +189,7 @@ def test_a_claim_that_is_no_regular_file_is_refused(kind: str, tmp_path: Path) -
         (folder / ".lock").symlink_to(other)
     if kind == "link":
         other.write_text("precious")
-    with pytest.raises(StorageError) as error, sole_writer(folder):
+    with pytest.raises(PersistenceError) as error, sole_writer(folder):
         pytest.fail("claimed")
     assert str(error.value) == f"'{folder / '.lock'}' is not a regular file: remove it and try again"
     assert names(folder) == [".lock"]
@@ -271,7 +271,7 @@ def test_a_writer_notices_that_its_folder_was_moved_away(successor: bool, tmp_pa
         if successor:
             folder.mkdir()
             (folder / ".lock").touch()
-        with pytest.raises(StorageError) as error:
+        with pytest.raises(PersistenceError) as error:
             check()
     assert str(error.value) == (
         f"'{folder}' was moved away or removed while it was written to: nothing more is written; "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delome.persistence.foreign import MOST_NESTED, open_regular, parse_json, read_json, read_regular, sha256_of
+from delome.persistence.reading import MOST_NESTED, open_regular, parse_json, read_json, read_regular, sha256_of
 
 
 @pytest.fixture(params=["pipe", "device", "link to a device"])

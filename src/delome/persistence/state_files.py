@@ -15,18 +15,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from delome.errors import StorageError
-from delome.persistence.durable import (
-    add_folder,
-    is_there,
-    kind_of,
-    read_document,
-    remove_leftovers,
-    told,
-    write_bytes,
-    write_document,
-)
-from delome.persistence.foreign import holds, open_regular, parse_json, sha256_of, size_of
+from delome.errors import PersistenceError
+from delome.persistence.documents import kind_of, read_document, write_document
+from delome.persistence.files import add_folder, remove_temporary_files, reporting_write_errors, write_bytes
+from delome.persistence.reading import holds, open_regular, parse_json, path_exists, sha256_of, size_of
 from delome.persistence.state import State
 
 MANIFEST = "manifest.json"
@@ -46,7 +38,7 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
     The folder is made if it is missing, in one that must be there.
     """
     if bad := state.not_finite():
-        raise StorageError(
+        raise PersistenceError(
             f"cannot write '{folder}': '{bad[0]}' holds numbers that are not finite; "
             "try a smaller lr, or scale the features"
         )
@@ -57,10 +49,10 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
         # copies, because safetensors refuses tensors that share their storage
         copy = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         parts.setdefault(part, {})[name] = copy
-    with told(folder):
+    with reporting_write_errors(folder):
         add_folder(folder)
-        remove_leftovers(folder)
-        if not is_there(folder / MANIFEST):
+        remove_temporary_files(folder)
+        if not path_exists(folder / MANIFEST):
             (folder / FIRST).touch()
         checksums = {}
         for part, tensors in parts.items():
@@ -78,7 +70,7 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
 
 
 def _remove_mark(folder: Path) -> None:
-    if is_there(folder / FIRST):
+    if path_exists(folder / FIRST):
         (folder / FIRST).unlink()
 
 
@@ -93,7 +85,7 @@ def load_state(folder: Path, kind: str) -> tuple[dict[str, Any], State]:
     while True:
         try:
             return _read(folder, manifest)
-        except StorageError:
+        except PersistenceError:
             # somebody may have replaced the state between our reading of its manifest and of its tensors
             before, manifest = manifest, read_document(folder / MANIFEST, kind)
             if manifest == before:
@@ -104,23 +96,25 @@ def _read(folder: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State
     about = dict(manifest)
     values, checksums = about.pop("values", None), about.pop("files", None)
     if not isinstance(values, dict) or not isinstance(checksums, dict):
-        raise StorageError(f"'{folder / MANIFEST}' is damaged: it does not say what the state consists of")
+        raise PersistenceError(f"'{folder / MANIFEST}' is damaged: it does not say what the state consists of")
     state = State(values=values)
     for name, checksum in checksums.items():
         if not _FILE_NAME.fullmatch(name):
-            raise StorageError(f"'{folder / MANIFEST}' is damaged: '{name}' is no file of a state")
+            raise PersistenceError(f"'{folder / MANIFEST}' is damaged: '{name}' is no file of a state")
         try:
             content = _read_tensors(folder / name)
             if hashlib.sha256(content).hexdigest() != checksum:
-                raise StorageError(f"'{folder / name}' is damaged: it does not have the checksum it was written with")
+                raise PersistenceError(
+                    f"'{folder / name}' is damaged: it does not have the checksum it was written with"
+                )
             # a copy, because products may depend in the last bit on how their operands are aligned
             state.tensors |= {key: tensor.clone() for key, tensor in safetensors.torch.load(content).items()}
         except OSError as error:
-            raise StorageError(f"cannot read '{folder / name}': {error.strerror or error}") from None
-        except (StorageError, MemoryError):
+            raise PersistenceError(f"cannot read '{folder / name}': {error.strerror or error}") from None
+        except (PersistenceError, MemoryError):
             raise
         except Exception:  # a file of another kind fails anywhere in the readers
-            raise StorageError(f"'{folder / name}' is damaged: it is no safetensors file") from None
+            raise PersistenceError(f"'{folder / name}' is damaged: it is no safetensors file") from None
     return about, state
 
 
@@ -155,7 +149,7 @@ def is_intact(folder: Path, kind: str, manifest: str | None) -> bool:
         return isinstance(files, dict) and all(
             _FILE_NAME.fullmatch(name) and sha256_of(folder / name) == checksum for name, checksum in files.items()
         )
-    except (OSError, StorageError):
+    except (OSError, PersistenceError):
         return False
 
 
@@ -166,21 +160,21 @@ def holds_state(folder: Path) -> bool:
 
 def remove_unfinished(folder: Path) -> None:
     """Removes what was left by one who was killed while writing a first state: it has tensor files, but no manifest."""
-    with told(folder):
-        if is_there(folder / FIRST) and not is_there(folder / MANIFEST):
+    with reporting_write_errors(folder):
+        if path_exists(folder / FIRST) and not path_exists(folder / MANIFEST):
             for file in _own_files(folder):
                 file.unlink()
-        remove_leftovers(folder)
+        remove_temporary_files(folder)
         _remove_mark(folder)
 
 
 def remove_state(folder: Path) -> None:
     """Removes a state; what else the folder holds stays."""
-    with told(folder):
+    with reporting_write_errors(folder):
         (folder / MANIFEST).unlink(missing_ok=True)
         for file in _own_files(folder):
             file.unlink()
-        remove_leftovers(folder)
+        remove_temporary_files(folder)
         _remove_mark(folder)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from delome.errors import StorageError
-from delome.persistence.durable import write_document
+from delome.errors import PersistenceError
+from delome.persistence.documents import write_document
 from delome.persistence.state import State
-from delome.persistence.store import MANIFEST, MOST_HEADER, load_state, remove_state, remove_unfinished, save_state
+from delome.persistence.state_files import (
+    MANIFEST,
+    MOST_HEADER,
+    load_state,
+    remove_state,
+    remove_unfinished,
+    save_state,
+)
 
 
 def example(x: float = 1.0) -> State:
@@ -64,27 +71,27 @@ def test_the_manifest_decides_which_state_is_there(tmp_path: Path, monkeypatch: 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("delome.persistence.store.write_document", fail)
-    with pytest.raises(StorageError, match="No space left on device"):
+    monkeypatch.setattr("delome.persistence.state_files.write_document", fail)
+    with pytest.raises(PersistenceError, match="No space left on device"):
         save_state(tmp_path, "example", {}, example(2.0))
     assert load_state(tmp_path, "example")[1].tensors["weights"][0, 0] == 1.0
 
 
 def test_a_state_of_another_kind_is_refused(tmp_path: Path) -> None:
     save_state(tmp_path, "example", {}, example())
-    with pytest.raises(StorageError, match="is not a saved learner of delome"):
+    with pytest.raises(PersistenceError, match="is not a saved learner of delome"):
         load_state(tmp_path, "saved learner")
 
 
 @pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "manifest.json", "a/b.safetensors", ""])
 def test_a_manifest_cannot_name_files_elsewhere(name: str, tmp_path: Path) -> None:
     write_document(tmp_path / MANIFEST, "example", {"values": {}, "files": {name: "0" * 64}})
-    with pytest.raises(StorageError, match="is no file of a state"):
+    with pytest.raises(PersistenceError, match="is no file of a state"):
         load_state(tmp_path, "example")
 
 
 def test_a_state_replaced_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import delome.persistence.store as store
+    import delome.persistence.state_files as store
 
     save_state(tmp_path, "example", {}, example(1.0))
     read = store._read
@@ -160,7 +167,7 @@ ODD_FILES = {
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_a_tensor_file_that_speaks_of_more_than_it_holds_is_refused(name: str, tmp_path: Path) -> None:
     file = put(tmp_path, ODD_FILES[name])
-    with pytest.raises(StorageError) as error:
+    with pytest.raises(PersistenceError) as error:
         load_state(tmp_path, "example")
     assert str(error.value) == f"'{file}' is damaged: it is no safetensors file"
 
@@ -176,11 +183,11 @@ def test_a_pipe_in_place_of_a_tensor_file_is_neither_read_nor_kept(tmp_path: Pat
     for file in tmp_path.glob("*.safetensors"):
         file.unlink()
         os.mkfifo(file)
-    with pytest.raises(StorageError, match="it is not a regular file"):
+    with pytest.raises(PersistenceError, match="it is not a regular file"):
         load_state(tmp_path, "example")
     (tmp_path / MANIFEST).unlink()
     os.mkfifo(tmp_path / MANIFEST)
-    with pytest.raises(StorageError, match="it is not a regular file"):
+    with pytest.raises(PersistenceError, match="it is not a regular file"):
         load_state(tmp_path, "example")
 
 
@@ -188,7 +195,7 @@ def test_a_pipe_in_place_of_a_tensor_file_is_neither_read_nor_kept(tmp_path: Pat
 def test_what_was_left_of_a_first_state_is_removed_and_what_lost_its_manifest_is_not(
     written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import delome.persistence.store as store
+    import delome.persistence.state_files as store
 
     class Killed(BaseException):
         pass

@@ -1,0 +1,100 @@
+"""Stop: whether the user has asked a command to stop, and when it may."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeAlias
+
+log = logging.getLogger(__name__)
+
+
+class Stopped(BaseException):
+    """A run was asked to stop, and has left all that it needs to go on.
+
+    Like `KeyboardInterrupt` it is no `Exception`: whoever takes any of those for a damaged file must not take this one.
+    """
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by signal {signal_number}")
+        self.signal_number = signal_number
+
+
+class Stop:
+    """Whether somebody has asked to stop: Ctrl-C, SIGTERM, or SIGHUP as a terminal sends it when it is closed."""
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self._postponed = False
+
+    @property
+    def asked(self) -> bool:
+        return self.signal_number is not None
+
+    def check(self) -> None:
+        """Ends the run if it was asked to stop: call where everything is on disk."""
+        if self.signal_number is not None:
+            raise Stopped(self.signal_number)
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """While this block runs, the first signal asks to stop; the second acts at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            self.signal_number = number
+            _handle(before)
+            log.warning("stopping after this step; once more stops at once")
+
+        before = _heeded_signals()
+        with _handled_by(ask):
+            yield
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """While this block runs, a signal raises `Stopped`; one that comes in a ``postponed`` block is only noted."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.signal_number = number
+            if not self._postponed:
+                raise Stopped(number)
+
+        with _handled_by(stop):
+            yield
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """What this block does is done as a whole."""
+        self._postponed = True
+        try:
+            yield
+        finally:
+            self._postponed = False
+
+
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
+
+
+def _heeded_signals() -> dict[int, Handler]:
+    """What each signal by which somebody asks to stop does now; one that is ignored, as by nohup, is left alone."""
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
+    found = {int(number): signal.getsignal(number) for number in numbers}
+    return {number: handler for number, handler in found.items() if handler != signal.SIG_IGN}
+
+
+def _handle(handlers: dict[int, Handler]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@contextmanager
+def _handled_by(handler: Handler) -> Iterator[None]:
+    before = _heeded_signals()
+    try:
+        _handle(dict.fromkeys(before, handler))
+        yield
+    finally:
+        _handle(before)
