@@ -48,7 +48,7 @@ class PersistenceError(DelomeError):
 
 
 class RunFolderError(PersistenceError):
-    """A run folder that belongs to another run, or can no longer be gone on with."""
+    """A run folder that belongs to another run, or cannot be resumed."""
 
 
 def one_line(sentence: str) -> str:

@@ -9,7 +9,7 @@ A *part* is a parameter that is a value with parameters of its own, chosen from 
     memory: Annotated[MemoryBuilder, Part("how a task is remembered", MEMORIES)] = KernelMatching()
 
 ``memory=Centroids(budget=5)`` gives one; ``memory="kmeans"`` names one; ``budget=5`` changes a parameter of the one
-that is there (``memory.budget=5`` on the command line if several parts have a parameter of this name).
+in use (``memory.budget=5`` on the command line if several parts have a parameter of this name).
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def has_parameter(value: Any, name: str) -> bool:
 
 
 def parameter_value(value: Any, name: str) -> Any:
-    """A parameter of a value, or of the one part that has it; none if there is none."""
+    """A parameter of a value, or of the one part that has it; ``None`` if there is none."""
     for path, _ in all_parameters(value):
         if path.rpartition(".")[2] == name:
             return reduce(getattr, path.split("."), value)

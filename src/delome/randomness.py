@@ -36,7 +36,7 @@ _left: ContextVar[float] = ContextVar("random weights left", default=math.inf)
 
 @contextmanager
 def at_most(count: int) -> Iterator[None]:
-    """While this block runs, so many random weights may be drawn: a file must not decide how much memory is used."""
+    """Limits how many random weights the block may draw: a file must not decide how much memory is used."""
     token = _left.set(count)
     try:
         yield

@@ -223,7 +223,7 @@ def test_a_fresh_run_keeps_the_old_one_as_a_backup(cli: Cli, folder: Path) -> No
     cli("run", *SMALL, "--out", "here")
     before = {file.name: file.read_bytes() for file in (folder / "here").iterdir() if file.is_file()}
     outcome = cli("run", *SMALL, "--out", "here", "--fresh", "--json")
-    assert outcome.notes == ["delome: note: the run that was there is kept in 'here.backup-1'"]
+    assert outcome.notes == ["delome: note: the previous run is kept in 'here.backup-1'"]
     kept = folder / "here.backup-1"
     assert {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()} == before
 
@@ -541,6 +541,6 @@ def test_a_finished_run_says_what_is_gone_or_was_changed(change: str, cli: Cli, 
     again = cli("run", *SMALL, "--out", "run", "--json")
     assert again.code == 0 and again.document["matrices"] == first.document["matrices"]
     assert again.err == (
-        f"delome: note: 'run/seed-0/{name}' is gone, or not as the run left it\n"
+        f"delome: note: 'run/seed-0/{name}' is gone, or was changed after the run\n"
         "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
     )

@@ -177,7 +177,7 @@ def test_a_model_that_cannot_be_made_leaves_no_folder(cli: Cli, graph: Callable[
 def test_a_folder_without_a_model_is_refused(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
     outcome = cli("predict", "--model", "absent", "--graph", graph(0, 1), "--out", "p.csv")
     assert outcome.code == 2
-    assert outcome.err == ("delome: there is no 'absent/manifest.json', so 'absent' holds no saved learner of delome\n")
+    assert outcome.err == ("delome: 'absent/manifest.json' does not exist, so 'absent' holds no saved learner of delome\n")
     assert list(folder.iterdir()) == []
 
 
@@ -348,7 +348,7 @@ def test_names_in_a_listing_are_printable(cli: Cli, graph: Callable[..., str], f
     outcome = cli(
         "run", "--dataset", f"file:{odd}", "--method", "finetune", "--epochs", "1", "--out", "\x1b[3J", "--fresh"
     )
-    assert outcome.notes == [r"delome: note: the run that was there is kept in '\x1b[3J.backup-1'"]
+    assert outcome.notes == [r"delome: note: the previous run is kept in '\x1b[3J.backup-1'"]
 
 
 class Killed(BaseException):

@@ -216,7 +216,7 @@ def test_a_link_in_a_run_folder_does_not_lead_to_files_elsewhere(name: str, tmp_
     (place / name).symlink_to(other, target_is_directory=True)
     with (
         RunFolder.open(place, config, stream) as folder,
-        pytest.raises(PersistenceError, match=rf"'.*{name}' is a link: put the folder that it leads to in its place"),
+        pytest.raises(PersistenceError, match=rf"'.*{name}' is a link: replace it by the folder it leads to"),
     ):
         run(config, stream, folder, checkpoint_every=0)
     assert {file.name: file.read_bytes() for file in other.iterdir()} == before

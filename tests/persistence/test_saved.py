@@ -129,7 +129,7 @@ def test_tasks_without_anything_learned_are_refused(method: str, tmp_path: Path)
         state.values["memory"] = [{"nodes": MANY, "report": {}}]
         state.tensors["memory.0.features"] = torch.empty(MANY, 0)
     save_state(tmp_path, KIND, about, state)
-    with pytest.raises(PersistenceError, match=r"cannot be loaded|is no safetensors file"):
+    with pytest.raises(PersistenceError, match=r"cannot be loaded|is not a safetensors file"):
         delome.load(tmp_path)
 
 

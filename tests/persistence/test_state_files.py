@@ -86,7 +86,7 @@ def test_a_state_of_another_kind_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "manifest.json", "a/b.safetensors", ""])
 def test_a_manifest_cannot_name_files_elsewhere(name: str, tmp_path: Path) -> None:
     write_document(tmp_path / MANIFEST, "example", {"values": {}, "files": {name: "0" * 64}})
-    with pytest.raises(PersistenceError, match="is no file of a state"):
+    with pytest.raises(PersistenceError, match="is not the name of a state file"):
         load_state(tmp_path, "example")
 
 
@@ -169,7 +169,7 @@ def test_a_tensor_file_that_speaks_of_more_than_it_holds_is_refused(name: str, t
     file = put(tmp_path, ODD_FILES[name])
     with pytest.raises(PersistenceError) as error:
         load_state(tmp_path, "example")
-    assert str(error.value) == f"'{file}' is damaged: it is no safetensors file"
+    assert str(error.value) == f"'{file}' is damaged: it is not a safetensors file"
 
 
 def test_a_tensor_file_as_the_ones_above_is_read(tmp_path: Path) -> None:

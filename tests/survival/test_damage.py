@@ -284,7 +284,7 @@ def test_a_manifest_names_no_file_but_those_of_a_state(name: str, saved_learner:
     (tmp_path / "secret.safetensors").write_bytes(secret)
     manifest["files"][name] = hashlib.sha256(secret).hexdigest()
     write_document(folder / MANIFEST, LEARNER_KIND, manifest)
-    with pytest.raises(DelomeError, match="is no file of a state"):
+    with pytest.raises(DelomeError, match="is not the name of a state file"):
         delome.load(folder)
     CASES["file names"] += 1
 

@@ -72,7 +72,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_when_the_printed_command_is_given(
     assert stopping == "delome: note: stopping after this step; once more stops at once"
     error = json.loads(stopped)
     assert error["exit_code"] == 128 + number
-    before, _, printed = error["error"].partition("to go on from here: ")
+    before, _, printed = error["error"].partition("to resume: ")
     assert before == "stopped; "
     assert shlex.split(printed) == ["delome", *command]
     assert not (folder / "stopped" / ".lock").exists()
@@ -113,7 +113,7 @@ def test_a_run_that_is_asked_twice_ends_in_the_middle_of_a_step(
             assert process.stderr.readline() == "delome: note: stopping after this step; once more stops at once\n"
             process.send_signal(number)
             _, err = process.communicate()
-        if "to go on from here" not in err:  # else the first signal came before the second task had begun
+        if "to resume" not in err:  # else the first signal came before the second task had begun
             break
     assert process.returncode == code
     assert err in ("", "delome: interrupted\n")
@@ -173,5 +173,5 @@ def test_a_signal_ends_learning_and_leaves_nothing(number: signal.Signals, folde
         process.send_signal(number)
         out, err = process.communicate()
     assert (process.returncode, out) == (128 + number, "")
-    assert err == f"delome: stopped; to go on from here: {shlex.join(['delome', *LEARN])}\n"
+    assert err == f"delome: stopped; to resume: {shlex.join(['delome', *LEARN])}\n"
     assert list(folder.iterdir()) == []

@@ -131,7 +131,7 @@ def test_fresh_keeps_what_was_there_as_numbered_backups(
     first = snapshot(run)
     outcome = cli(*command, "--fresh")
     assert outcome.code == 0
-    assert outcome.notes == [f"delome: note: the run that was there is kept in '{run}.backup-1'"]
+    assert outcome.notes == [f"delome: note: the previous run is kept in '{run}.backup-1'"]
     second = snapshot(run)
     assert "notes of my own.txt" not in second
     assert cli(*command, "--fresh").code == 0
@@ -151,7 +151,7 @@ def test_fresh_keeps_results_whose_configuration_is_missing(
     outcome = cli(*command)
     assert outcome.code == 2
     assert outcome.err == (
-        f"delome: '{run}' holds results or events, but not the config.json that says of what: "
+        f"delome: '{run}' holds results or events, but no config.json that says of which run: "
         "choose another folder with --out, or start over with --fresh\n"
     )
     assert snapshot(run) == before

@@ -47,7 +47,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def grow(self, classes: int, rng: np.random.Generator) -> None:
-        """Appends columns until there are ``classes``; those that are there keep their exact weights."""
+        """Appends columns until there are ``classes``; existing columns keep their exact weights."""
 
     def prepare(self, graph: Graph) -> Any:
         """What the network reads of a graph."""

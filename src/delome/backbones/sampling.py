@@ -27,7 +27,7 @@ def sample_block(graph: Graph, nodes: np.ndarray, fanout: int, rng: np.random.Ge
     """
     received = graph.adjacency[nodes]
     row = np.repeat(np.arange(len(nodes)), np.diff(received.indptr))
-    # the first so many of a random order of each row
+    # the first few of a random order of each row
     order = np.lexsort((rng.random(len(row)), row))
     kept = order[np.arange(len(row)) - received.indptr[row] < fanout]
     rows = np.concatenate([row[kept], np.arange(len(nodes))])

@@ -46,7 +46,7 @@ def main() -> None:
         _end("not enough memory for this run: choose a smaller graph, budget or network")
     except Stopped as stopped:
         command = shlex.join(["delome", *(argument for argument in sys.argv[1:] if argument != "--fresh")])
-        _end(f"stopped; to go on from here: {command}", 128 + stopped.signal_number)
+        _end(f"stopped; to resume: {command}", 128 + stopped.signal_number)
     except OSError as error:
         drop_output()
         _end(f"cannot write the output: {error.strerror or error}")

@@ -46,7 +46,7 @@ def tell(sentence: str) -> None:
 
 
 def say(line: str) -> None:
-    """Writes a line on stderr, beside the output; if nobody can read it, that is no reason to fail."""
+    """Writes a line on stderr; a stderr that cannot be written is no reason to fail."""
     with suppress(OSError):
         print(printable(line), file=sys.stderr, flush=True)
 

@@ -101,7 +101,7 @@ def learn(
     except BaseException as error:
         if learned is None:
             raise
-        # the model decides: a scheduler that is told of a failure would try again, or call somebody
+        # the model decides: a scheduler that sees a failure would learn the day again
         reason = error.strerror or error if isinstance(error, OSError) else error
         drop_output()
         outcome = "knew this graph" if learned.already else "was replaced"
@@ -141,7 +141,7 @@ def predict(
     """Classify the nodes of a graph with a saved learner.
 
     The predictions are CSV: node, label, its name and its probability. If the graph has labels, the accuracy on those
-    that the model knows and has not learned is told too.
+    that the model knows and has not learned is reported too.
     """
     from delome import commands
 

@@ -72,7 +72,7 @@ def learn(
     place = Path(model)
     _refuse_runs(place)
     new = _new_learner(method or "delome", setting, assignments, device)
-    # a method of one's own is named to allow its code, also for a model that is there
+    # naming a third-party method allows its code, for an existing model too
     allowed = [*methods, type(new)]
     name = None if method is not None and ":" in method else method
     given = {"--method": name, "--setting": setting, "--set": list(assignments) or None}
@@ -150,7 +150,7 @@ def _model_in(folder: Path, given: dict[str, Any], device: str | None, methods: 
 
 
 def _manifest(model: Path) -> bytes:
-    """What says which model is there; nothing if there is none."""
+    """Manifest of the existing model; empty if there is none."""
     try:
         return read_regular(model / MANIFEST, MOST_DOCUMENT)
     except OSError:

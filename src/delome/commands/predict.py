@@ -29,7 +29,7 @@ from delome.streams.live import as_graph
 
 @dataclass(frozen=True)
 class Predicted:
-    """Labels of all nodes with names and probabilities, as columns of a table; and accuracy where it can be told.
+    """Labels of all nodes with names and probabilities, as columns of a table; and accuracy where it is known.
 
     ``judged`` says which nodes the accuracy is of, in words: those with a known label that were not learned.
     """
@@ -74,7 +74,7 @@ def predict(
 ) -> Predicted:
     """Classifies the nodes of a graph (its name, a `Graph` or PyG ``Data``) with the model in a folder.
 
-    With ``out`` the predictions are written there as CSV, in place of a file that is there. A task-incremental model
+    With ``out`` the predictions are written there as CSV, replacing an existing file. A task-incremental model
     needs the ``task`` that the nodes belong to. ``methods`` are classes of your own that the model may use.
     """
     place = Path(model)

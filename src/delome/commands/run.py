@@ -49,7 +49,7 @@ def run(
 
     ``options`` are those of `RunOptions`, as on the command line. A run that was interrupted, even killed, continues
     when it is called again, and ends with the identical result; ``fresh`` starts over and keeps a backup. A ``stream``
-    of your own takes the place of the dataset's. ``watcher`` is told how far it is; ``stop`` can end it early.
+    of your own takes the place of the dataset's. ``watcher`` follows its progress; ``stop`` can end it early.
 
     >>> import tempfile
     >>> found = run("synthetic:nodes=60,classes=4", "finetune", epochs=2, out=f"{tempfile.mkdtemp()}/run")

@@ -94,7 +94,7 @@ def load_graph(name: str, *, data_root: str | Path | None = None, progress: Prog
     """Graph by catalogue name, e.g. ``"digits"``, ``"file:my.npz"``, ``"synthetic:nodes=10000,classes=8"``.
 
     A published dataset such as ``"corafull"`` is downloaded once into ``data_root`` (else the folder in the
-    environment variable ``DELOME_DATA``, else the platform's cache folder); ``progress`` is told how far it is.
+    environment variable ``DELOME_DATA``, else the platform's cache folder); ``progress`` is called as it proceeds.
 
     >>> load_graph("synthetic", nodes=1000, classes=4)
     Graph(nodes=1000, edges=9870, features=32, classes=4)

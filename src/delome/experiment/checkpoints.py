@@ -18,10 +18,10 @@ KIND = "progress of a task"
 
 
 class TaskCheckpoints:
-    """Keeps the finished phases of a task, and how far the current one has come, every few seconds in a folder.
+    """Stores the finished phases of a task and the progress of the current one, every few seconds, in a folder.
 
-    ``of`` names run and seed: what another one has left there is refused. ``check`` is called before anything is
-    written, ``written`` afterwards.
+    ``of`` names run and seed: checkpoints of another are refused. ``check`` is called before anything is written,
+    ``written`` afterwards.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class TaskCheckpoints:
         try:
             about, state = load_state(self.folder, KIND)
             if {name: about[name] for name in self.of} != self.of:
-                raise PersistenceError(f"'{self.folder}' was left by another run or seed")
+                raise PersistenceError(f"'{self.folder}' belongs to another run or seed")
             if about["task"] != self.task:
                 return {}  # the task was finished before this could be removed
             return {phase: self._reached(phase, values, state) for phase, values in state.values.items()}
         except PersistenceError as error:
-            raise PersistenceError(f"{error}; delete '{self.folder}' to go on from the last finished task") from None
+            raise PersistenceError(f"{error}; delete '{self.folder}' to resume from the last finished task") from None
         except (KeyError, TypeError, AttributeError):
             raise PersistenceError(
-                f"'{self.folder}' is damaged: delete it to go on from the last finished task"
+                f"'{self.folder}' is damaged: delete it to resume from the last finished task"
             ) from None
 
     def _reached(self, phase: str, values: dict[str, Any], state: State) -> Checkpoint:
@@ -66,7 +66,7 @@ class TaskCheckpoints:
 
     @property
     def position(self) -> str:
-        """How far the task had come, e.g. ``epoch 120``; empty at its beginning."""
+        """Where the task is, e.g. ``epoch 120``; empty at its beginning."""
         if not self.phases:
             return ""
         phase, reached = list(self.phases.items())[-1]
@@ -85,7 +85,7 @@ class TaskCheckpoints:
         self.stop.check()
 
     def write(self) -> None:
-        """Writes everything reached so far in place of what was written before."""
+        """Writes everything reached so far, replacing the previous checkpoint."""
         self.check()
         state = State()
         for phase, reached in self.phases.items():

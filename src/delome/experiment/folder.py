@@ -1,7 +1,7 @@
-"""RunFolder: all that a run leaves, and all that it needs to go on after it was interrupted.
+"""RunFolder: everything a run writes, and everything it needs to resume after an interruption.
 
     config.json          resolved configuration and its hash, versions, description of the stream
-    events.jsonl         what happened and when, one JSON document a line
+    events.jsonl         what happened and when, one JSON document per line
     seed-S/result.json   accuracies, seconds and storage after every task so far; matrix.csv: the matrix alone
     seed-S/model/        the learner after the last finished task, as `delome.load` reads it
     seed-S/progress/     inside a task: how far it has come
@@ -48,7 +48,7 @@ READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class RunFolder:
-    """Where one run is written by one process."""
+    """The folder of one run, written by one process."""
 
     def __init__(self, path: Path, config: RunConfig | None = None, stream: dict[str, Any] | None = None) -> None:
         self.path, self.config, self.stream = path, config, stream
@@ -60,11 +60,10 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path, config: RunConfig, stream: Stream, *, fresh: bool = False) -> Self:
-        """Creates the folder, or takes up again the one of the same configuration and stream; nobody else can until it
-        is closed.
+        """Creates the folder, or reopens one of the same configuration and stream; locked until it is closed.
 
-        ``fresh`` moves a folder that is there out of the way, as a backup. Of a folder that cannot be written, and is
-        therefore not claimed, ``unwritable`` says why: a run that was finished there can still be shown.
+        ``fresh`` keeps an existing folder as a backup. A folder that cannot be written is not locked; ``unwritable``
+        says why: a finished run in it can still be shown.
         """
         config.check_stream(stream)
         folder = cls(path, config, stream.describe())
@@ -91,7 +90,7 @@ class RunFolder:
 
     @property
     def identity(self) -> str:
-        """Short hash of configuration and stream: what is written here belongs to this run and no other."""
+        """Short hash of configuration and stream: files in this folder belong to this run and no other."""
         both = json.dumps([self._configuration, self.stream], sort_keys=True)
         return hashlib.sha256(both.encode()).hexdigest()[:16]
 
@@ -107,7 +106,7 @@ class RunFolder:
         if not path_exists(self.path / CONFIG):
             if self._has_results() or path_exists(self.path / EVENTS):
                 raise RunFolderError(
-                    f"'{self.path}' holds results or events, but not the {CONFIG} that says of what: "
+                    f"'{self.path}' holds results or events, but no {CONFIG} that says of which run: "
                     "choose another folder with --out, or start over with --fresh"
                 )
             self.write_document(
@@ -155,10 +154,10 @@ class RunFolder:
             named.rename(backup)
             (backup / LOCK).unlink()
             sync_folder(backup.parent)
-        log.warning("the run that was there is kept in '%s'", backup)
+        log.warning("the previous run is kept in '%s'", backup)
 
     def close(self) -> None:
-        """Lets others write here."""
+        """Unlocks the folder."""
         self._claim.close()
 
     def __enter__(self) -> Self:
@@ -168,10 +167,10 @@ class RunFolder:
         self.close()
 
     def discard_if_empty(self) -> None:
-        """Removes a folder without any result: the run failed before it had reached anything."""
+        """Removes the folder if it holds no results, because the run failed at once."""
         if self.continues or self._has_results():
             return
-        with suppress(OSError, PersistenceError):  # why it failed is told already
+        with suppress(OSError, PersistenceError):  # the failure itself is being reported
             self.check()
             for file in (self.path / EVENTS, self.path / CONFIG):
                 file.unlink(missing_ok=True)
@@ -184,7 +183,7 @@ class RunFolder:
         return any(self.path.glob("seed-*/*"))
 
     def event(self, name: str, **details: Any) -> None:
-        """Adds a line to the log, if there can be one."""
+        """Adds a line to the log, if the folder can be written."""
         if self.unwritable:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -213,7 +212,7 @@ class RunFolder:
             add_folder(self.path / name)
 
     def _place(self, name: str) -> Path:
-        """Where a file is to be written: a folder below this one is made if it is missing, but never this one."""
+        """Path of a file to write; a missing folder below this one is made, but never this one."""
         self.check()
         if (place := self.path / name).parent != self.path:
             add_folder(place.parent)

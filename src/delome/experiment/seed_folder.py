@@ -39,8 +39,8 @@ class SeedFolder:
         self.finished = False
 
     def resume(self, learner: Learner, tasks: int) -> SeedResult:
-        """Results of those of so many tasks that need not be learned again; the learner becomes the one that has
-        learned them, unless it was the last."""
+        """Results of the tasks that are finished already; unless that is all of them, the learner becomes the one that
+        has learned them."""
         result, file = SeedResult(self.seed), self.path / RESULT
         if path_exists(file):
             try:
@@ -61,30 +61,30 @@ class SeedFolder:
             known = self._load(learner)
             if known > len(result.tasks):
                 raise RunFolderError(
-                    f"'{self.path}' is damaged: its model knows {known} tasks, but results are there of "
+                    f"'{self.path}' is damaged: its model knows {known} tasks, but there are results of "
                     f"{len(result.tasks)}: start over with --fresh"
                 )
-            # what was measured without its model being saved has to be done again
+            # results whose model was not saved are computed again
             del result.tasks[known:]
         return result
 
     def _refuse_links(self) -> None:
-        """A run removes files of its own in these folders: a link would have it do so elsewhere."""
+        """A run deletes files in these folders: a link would make it delete files elsewhere."""
         for place in (self.path, self.model, self.progress):
             if place.is_symlink():
-                raise RunFolderError(f"'{place}' is a link: put the folder that it leads to in its place")
+                raise RunFolderError(f"'{place}' is a link: replace it by the folder it leads to")
 
     def _note_changes(self, result: SeedResult, manifest: str | None) -> None:
-        """Notes what of a finished seed is gone or another; ``manifest`` is the checksum of its model's."""
+        """Warns if parts of a finished seed are gone or changed; ``manifest`` is the checksum of the model's."""
         parts = {
             self.model: is_intact(self.model, LEARNER_KIND, manifest),
             self.path / MATRIX: holds(self.path / MATRIX, _csv(result.matrix).encode()),
         }
         for place in (place for place, intact in parts.items() if not intact):
-            log.warning("'%s' is gone, or not as the run left it", place)
+            log.warning("'%s' is gone, or was changed after the run", place)
 
     def _load(self, learner: Learner) -> int:
-        """Makes the learner the one that was saved, if there is one, and gives the number of tasks it knows."""
+        """Loads the saved learner, if there is one, and returns the number of tasks it knows."""
         if not path_exists(self.model / MANIFEST):
             return 0
         try:
@@ -97,7 +97,7 @@ class SeedFolder:
         return len(learner.columns.tasks)
 
     def checkpoints(self, task: int) -> TaskCheckpoints:
-        """Where the learner leaves what it reaches inside a task."""
+        """Checkpoints inside a task."""
 
         def written(phase: str, done: int) -> None:
             self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
@@ -108,7 +108,7 @@ class SeedFolder:
         return TaskCheckpoints(self.progress, of, task, self.every, self.stop, self.folder.check, written)
 
     def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
-        """Writes what was measured and then what was learned, so that nothing is learned without its result."""
+        """Writes the results before the model, so that no task is learned without its result."""
         self.folder.write_text(f"{self.name}/{MATRIX}", _csv(result.matrix))
         self._write_result(result, finished=False)
         self._settle(learner)
@@ -120,13 +120,13 @@ class SeedFolder:
             self.stop.check()
 
     def finish(self, learner: Learner, result: SeedResult) -> None:
-        """Does what a life that ended after its last task could not do any more."""
+        """Completes a seed that was interrupted after its last task."""
         if not self.finished:
             self._settle(learner)
             self._write_result(result, finished=True)
 
     def _settle(self, learner: Learner) -> None:
-        """Writes what was learned, after which the steps that led there are not needed."""
+        """Writes the model, after which the checkpoints inside the task are not needed."""
         self.folder.check()
         learner.write(self.model)
         remove_state(self.progress)
@@ -139,7 +139,7 @@ class SeedFolder:
 
 
 def _csv(matrix: AccuracyMatrix) -> str:
-    """One line a task learned, one column a task evaluated; empty where a task was not yet seen."""
+    """One line per task learned, one column per task evaluated; empty where a task was not yet seen."""
     tasks = len(matrix.rows)
     lines = [",".join(["after_task", *(f"task_{j}" for j in range(tasks))])]
     for t, row in enumerate(matrix.rows):

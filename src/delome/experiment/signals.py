@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class Stopped(BaseException):
-    """A run was asked to stop, and has left all that it needs to go on.
+    """A run was asked to stop, and has written all that it needs to resume.
 
-    Like `KeyboardInterrupt` it is no `Exception`: whoever takes any of those for a damaged file must not take this one.
+    Like `KeyboardInterrupt` it is not an `Exception`: code that takes any of those for a damaged file must not.
     """
 
     def __init__(self, signal_number: int) -> None:
@@ -25,7 +25,7 @@ class Stopped(BaseException):
 
 
 class Stop:
-    """Whether somebody has asked to stop: Ctrl-C, SIGTERM, or SIGHUP as a terminal sends it when it is closed."""
+    """Whether the user has asked to stop: Ctrl-C, SIGTERM, or SIGHUP from a closed terminal."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -36,7 +36,7 @@ class Stop:
         return self.signal_number is not None
 
     def check(self) -> None:
-        """Ends the run if it was asked to stop: call where everything is on disk."""
+        """Ends the run if it was asked to stop; call when everything is on disk."""
         if self.signal_number is not None:
             raise Stopped(self.signal_number)
 
@@ -49,13 +49,13 @@ class Stop:
             _handle(before)
             log.warning("stopping after this step; once more stops at once")
 
-        before = _heeded_signals()
+        before = _stop_handlers()
         with _handled_by(ask):
             yield
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """While this block runs, a signal raises `Stopped`; one that comes in a ``postponed`` block is only noted."""
+        """While this block runs, a signal raises `Stopped`; in a ``postponed`` block it is only noted."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             self.signal_number = number
@@ -67,7 +67,7 @@ class Stop:
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """What this block does is done as a whole."""
+        """The block is not interrupted."""
         self._postponed = True
         try:
             yield
@@ -78,8 +78,8 @@ class Stop:
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
 
 
-def _heeded_signals() -> dict[int, Handler]:
-    """What each signal by which somebody asks to stop does now; one that is ignored, as by nohup, is left alone."""
+def _stop_handlers() -> dict[int, Handler]:
+    """Current handlers of the signals that ask to stop; ignored ones, as under nohup, are left alone."""
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
     found = {int(number): signal.getsignal(number) for number in numbers}
     return {number: handler for number, handler in found.items() if handler != signal.SIG_IGN}
@@ -92,7 +92,7 @@ def _handle(handlers: dict[int, Handler]) -> None:
 
 @contextmanager
 def _handled_by(handler: Handler) -> Iterator[None]:
-    before = _heeded_signals()
+    before = _stop_handlers()
     try:
         _handle(dict.fromkeys(before, handler))
         yield

@@ -14,7 +14,7 @@ from delome.graph import Graph
 class GraphStatistics:
     """Sizes of a labelled graph; ``homophily`` is the share of edges between nodes of one class.
 
-    Nodes whose label is unknown are counted as nodes, but belong to no class, and their edges tell nothing about
+    Nodes whose label is unknown are counted as nodes, but belong to no class, and their edges do not count for
     homophily.
 
     >>> path = Graph([[0, 1, 2], [1, 2, 3]], [[1.0], [1.0], [0.0], [1.0]], [0, 0, 1, 1], undirected=True)

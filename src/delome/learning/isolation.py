@@ -40,7 +40,7 @@ _default_type = _DefaultType()
 
 @contextmanager
 def isolated() -> Iterator[None]:
-    """While this block runs, torch works in single precision, with gradients, and where it is told to.
+    """While this block runs, torch works in single precision, with gradients, and on the learner's device.
 
     The caller's default type and device, autocast, ``no_grad`` and ``inference_mode`` are as they were afterwards.
     """
@@ -85,7 +85,7 @@ class Guard:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Waits for those who are reading; refused while another one changes it."""
+        """Waits for readers; refused while another thread changes it."""
         with self._readers_left:
             self._refuse_if_changing()
             self._changing = True

@@ -372,7 +372,7 @@ class Learner(Configured, ABC):
                 self.write(place)
 
     def write(self, folder: Path) -> None:
-        """The same, for one who has already claimed the folder."""
+        """The same, for a caller that holds the folder's lock."""
         about = {"method": METHODS.name_of(type(self)), "parameters": values_of(self), "delome": version("delome")}
         with self._guard.reading():
             save_state(folder, KIND, about, self.state())

@@ -73,7 +73,7 @@ def restore(learner: Learner, state: State, source: Path) -> None:
         again = learner.state()
     except DelomeError as error:
         raise PersistenceError(f"'{source}' cannot be loaded: {error}") from None
-    except Exception as error:  # nobody knows what a foreign state leads to
+    except Exception as error:  # a state from elsewhere may fail anywhere
         raise PersistenceError(
             f"'{source}' cannot be loaded: its state is not one of {type(learner).__name__} ({type(error).__name__})"
         ) from None

@@ -80,7 +80,7 @@ class Schedule:
     task: int
 
     def positions(self, count: int, epoch: int) -> Iterator[np.ndarray]:
-        """One pass over so many examples: shuffled batches, or everything at once if it fits in one."""
+        """One pass over ``count`` examples: shuffled batches, or everything at once if it fits in one."""
         if self.batch_size is None or count <= self.batch_size:
             yield np.arange(count)
             return

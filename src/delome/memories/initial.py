@@ -63,7 +63,7 @@ def initial_weights(
 
     ``raw`` and ``propagated``: distinct single rows (of raw or propagated features).
     ``mixture``: averages of a few random rows with random weights.
-    ``noise``: Gaussian with the mean and covariance of the rows. Neither of the last two is anybody's row, unless the
+    ``noise``: Gaussian with the mean and covariance of the rows. Neither of the last two is a node's row, unless the
     class has a single one.
     """
     count = min(budget, rows)

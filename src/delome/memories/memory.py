@@ -18,7 +18,7 @@ class Memory:
 
     ``graph`` holds rows without edges (a backbone then reads them as they are) or a sparsified subgraph;
     ``rows`` are the nodes that carry loss, ``labels`` their class columns. Learned rows live in *propagated*
-    space: they stand for rows of ``S² X``, not for raw features of anybody.
+    space: they stand for rows of ``S² X``, not for raw features of a node.
 
     ``stands_for`` says for each class how many training rows its rows stand for, if not only for themselves.
     """

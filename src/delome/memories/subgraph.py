@@ -82,7 +82,7 @@ class Curvature:
 class Subgraphs(MemoryBuilder):
     """``budget`` training nodes per class with their sparsified 2-hop neighbourhoods, and all edges among these nodes.
 
-    Each centre v starts with F₀ = {v} and retains at hop l so many of the best candidates F_l among the nodes
+    Each centre v starts with F₀ = {v} and retains at hop l the best candidates F_l among the nodes
     N_in(F_{l−1}) that it has not yet retained. ``neighbours`` says what is best: uniform or degree (SSM: Zhang, Song,
     Tao, 2022, "Sparsified Subgraph Memory for Continual Graph Representation Learning"), or curvature (SEM: Zhang,
     Song, Tao, 2023, "Ricci Curvature-Based Graph Sparsification for Continual Graph Representation Learning").

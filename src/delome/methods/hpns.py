@@ -163,7 +163,7 @@ class HPNs(Learner):
                 self._step(index, epoch, embeddings, batch_labels, establish=epoch >= establish_after)
 
     def _widen_heads(self, classes: int) -> None:
-        """Gives every head an output for each class of a task; outputs that are there stay as they are."""
+        """Gives every head an output for each class of a task; existing outputs are unchanged."""
         for name, head in self.heads.items():
             inputs, outputs = head.value.shape
             for output in range(outputs, classes):
@@ -329,7 +329,7 @@ class HPNs(Learner):
     def load_state(self, state: State) -> None:
         super().load_state(state)
         width = state.whole_number("width")
-        if width:  # what is drawn again is made in the image of what is there
+        if width:  # what is drawn again has the shapes of what is stored
             state.tensor("prototypes.atomic", (None, self.dimension))
             state.tensor("head.embeddings", (self.slots * self.dimension + 1, None))
         self._start(width)
@@ -368,7 +368,7 @@ class HPNs(Learner):
             raise StateError("the state does not fit the learner: it lacks prototypes, outputs or extractors")
 
     def storage(self) -> Footprint:
-        """Prototypes, and the extractors that tasks leave behind."""
+        """Prototypes, and the extractors that tasks leave."""
         kept = [table.rows for table in self.tables.values()] + [
             each for made in self.extractors.values() for each in made
         ]
@@ -383,7 +383,7 @@ class HPNs(Learner):
 def walk(adjacency: sp.csr_array, starts: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Ends of random walks: a step for each number in the last dimension of ``draws`` (uniform in [0, 1)).
 
-    A step leads to one of the nodes whose messages a node receives; a walk that cannot go on stays where it is.
+    A step leads to one of the nodes whose messages a node receives; a walk that reaches a dead end stays there.
 
     >>> path = Graph([[0, 1], [1, 2]], [[1.0], [1.0], [1.0]], undirected=False)
     >>> walk(path.adjacency, np.array([0, 1, 2]), np.zeros((3, 2))).tolist()

@@ -29,20 +29,20 @@ def write_document(target: Path, kind: str, content: dict[str, Any]) -> None:
         checksum = _checksum(body)
     except ValueError:
         raise PersistenceError(
-            f"cannot write '{target}': it would hold numbers that are not finite; try a smaller step size or features"
+            f"cannot write '{target}': it would hold numbers that are not finite; try a smaller lr, or scaled features"
         ) from None
     text = json.dumps({"sha256": checksum, **body}, indent=1, allow_nan=False)
     write_text(target, text + "\n")
 
 
 def read_document(source: Path, kind: str, most: int = MOST_DOCUMENT) -> dict[str, Any]:
-    """Content of a document of this kind and of at most so many bytes; refuses what is damaged, of another kind or of
+    """Content of a document of this kind, at most ``most`` bytes long; refuses what is damaged, of another kind or of
     an unknown format."""
     refusal = f"'{source}' is not a {kind} of delome"
     try:
         body = read_json(source, most)
     except FileNotFoundError:
-        raise PersistenceError(f"there is no '{source}', so '{source.parent}' holds no {kind} of delome") from None
+        raise PersistenceError(f"'{source}' does not exist, so '{source.parent}' holds no {kind} of delome") from None
     except OSError as error:
         raise PersistenceError(f"cannot read '{source}': {error.strerror or error}") from None
     except ValueError:
@@ -57,7 +57,7 @@ def read_document(source: Path, kind: str, most: int = MOST_DOCUMENT) -> dict[st
     checksum = body.pop("sha256", None)
     try:
         intact = checksum == _checksum(body)
-    except ValueError:  # numbers that are none are never written
+    except ValueError:  # NaN and infinity are never written
         intact = False
     if not intact:
         raise PersistenceError(f"'{source}' is damaged: its content does not have the checksum it was written with")
@@ -66,7 +66,7 @@ def read_document(source: Path, kind: str, most: int = MOST_DOCUMENT) -> dict[st
 
 
 def kind_of(source: Path) -> str | None:
-    """What a document of delome says that it is, be it damaged; ``None`` if it is something else."""
+    """The kind a delome document claims to be, even if damaged; ``None`` for any other file."""
     try:
         body = read_json(source)
     except (OSError, ValueError):

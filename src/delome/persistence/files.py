@@ -24,8 +24,8 @@ TEMPORARY = ".writing-"
 def replacing(target: Path) -> Iterator[Path]:
     """A temporary file beside ``target``, to be filled, that takes its place and mode when the block ends well.
 
-    The new content is on the disk before the old is gone, so that at every moment one of them is there as a whole. What
-    a killed writer of the same target has left is written over; the folder must be there.
+    The new content is on disk before the old is gone, so one of them is complete at any moment. What a killed writer of
+    the same target has left is overwritten; the folder must exist.
     """
     if path_exists(target) and not target.is_file() and not target.is_symlink():
         raise OSError(errno.EINVAL, "it is not a file")
@@ -41,7 +41,7 @@ def replacing(target: Path) -> Iterator[Path]:
         sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):
-            if is_in_place(handle, temporary):  # else it is in its place, or another's by now
+            if is_in_place(handle, temporary):  # else it has been renamed, or replaced by another
                 temporary.unlink()
         raise
     finally:
@@ -49,13 +49,13 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 def _claimed(temporary: Path) -> int:
-    """An open file of this name that no other process or thread writes."""
+    """An open file of this name that no other process or thread is writing."""
     while True:
         handle = open_to_write(temporary, 0o600)
         try:
             if not _can_be_claimed(handle):
                 raise OSError(errno.EBUSY, "another process is writing it")
-            if is_in_place(handle, temporary):  # else it was renamed by the one who had claimed it before
+            if is_in_place(handle, temporary):  # else its previous writer has renamed it
                 return handle
         except BaseException:
             os.close(handle)
@@ -69,21 +69,21 @@ def _can_be_claimed(handle: int) -> bool:
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
             raise
-        return True  # nobody can claim anything on this disk
+        return True  # this file system has no locks
 
 
 def _mode(target: Path) -> int:
-    """Mode of the file that is there, or of a new one."""
+    """Mode of the existing file, or of a new one."""
     if target.is_file():
         return target.stat().st_mode & 0o777
-    mask = os.umask(0)  # can only be read by being set
+    mask = os.umask(0)  # it can be read only by setting it
     os.umask(mask)
     return 0o666 & ~mask
 
 
 @contextmanager
 def reporting_write_errors(target: Path) -> Iterator[None]:
-    """Tells a failed write in a sentence; what was there before is still there."""
+    """Turns a failed write into a one-sentence error; what was on disk before is intact."""
     try:
         yield
     except OSError as error:
@@ -100,12 +100,12 @@ def write_bytes(target: Path, content: bytes) -> None:
 
 def write_text(target: Path, text: str) -> None:
     """Writes a text file whole."""
-    write_bytes(target, text.encode(errors="backslashreplace"))  # a name may hold what is no text
+    write_bytes(target, text.encode(errors="backslashreplace"))  # a name may hold bytes that are not text
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the names of a folder's files on the disk."""
-    if sys.platform == "win32":  # which cannot open folders, and does this by itself
+    """Flushes the names of a folder's files to disk."""
+    if sys.platform == "win32":  # which cannot open folders, and flushes by itself
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -115,7 +115,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Creates a folder and those above it that are missing, puts their names on the disk, and says which were made."""
+    """Creates a folder and its missing parents, flushes their names to disk, and returns those created."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
@@ -124,30 +124,30 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def add_folder(folder: Path) -> None:
-    """Creates a folder, if it is missing, in one that must be there."""
+    """Creates a folder if it is missing; its parent must exist."""
     if not folder.is_dir():
         folder.mkdir()
         sync_folder(folder.parent)
 
 
 def remove_empty_folders(made: list[Path]) -> None:
-    """Removes folders again as far as they are empty."""
+    """Removes those of the folders that are empty."""
     with suppress(OSError):
         for folder in made:
             folder.rmdir()
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Removes temporary files of a writer that was killed; only for the one who holds the lock."""
+    """Removes temporary files of a killed writer; call only while holding the lock."""
     for leftover in folder.glob(f"{TEMPORARY}*"):
         with suppress(OSError):
             leftover.unlink()
 
 
 def append_line(target: Path, content: dict[str, Any]) -> None:
-    """Adds one line to a file of JSON lines; a line that was cut off by a crash is cut away first."""
+    """Adds one line to a file of JSON lines; a line cut short by a crash is removed first."""
     line = json.dumps(content, allow_nan=False).encode() + b"\n"
-    if is_irregular(target):  # of a file that a link leads to, the end would be cut away
+    if is_irregular(target):  # a link's target would be truncated
         raise OSError(errno.EINVAL, "it is not a regular file")
     # without a buffer, which would be written after all when the file is closed
     with target.open("ab+", buffering=0) as file:

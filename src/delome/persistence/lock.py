@@ -25,10 +25,10 @@ def open_to_write(file: Path, mode: int) -> int:
 
 @contextmanager
 def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[Callable[[], None]]:
-    """Keeps other processes and threads from writing in the folder; the system ends the claim of a killed process.
+    """Keeps other processes and threads from writing in the folder; the lock of a killed process is released.
 
-    ``waiting`` is called before waiting for another writer to finish; without it the other one's claim is an error.
-    What the block is given raises a `PersistenceError` if the folder of this name is no longer the claimed one.
+    ``waiting`` is called before waiting for another writer to finish; without it another writer is an error.
+    What the block is given raises a `PersistenceError` if the folder at this path is no longer the locked one.
     """
     claim = folder / LOCK
 
@@ -49,7 +49,7 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
                     )
                 waiting()
                 _wait_for_lock(opened)
-            # the holder before us has removed the file we waited for: only a file that is still in place counts
+            # the previous holder has removed the file we waited for: only a file still in place counts
             if is_in_place(opened, claim):
                 break
         except BaseException:
@@ -60,7 +60,7 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
         yield check
     finally:
         with suppress(OSError):  # Windows does not remove open files
-            # if the folder was moved away, the one that is there now has a claim of its own
+            # if the folder was moved away, another may hold the lock of the one now in its place
             if is_in_place(opened, claim):
                 claim.unlink()
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Files that may come from anywhere: only regular ones are read, and none that is larger or deeper than it can be."""
+"""Reading files from strangers: regular files only, of limited size and depth."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MOST_NESTED = 50
 
 
 def open_regular(file: Path) -> BufferedReader:
-    """Opens a file for reading; an ``OSError`` if it is a folder, or a pipe or a device, which may never end."""
-    # a pipe is opened without waiting for somebody at its other end
+    """Opens a file for reading; an ``OSError`` if it is a folder, a pipe or a device."""
+    # opens a pipe without waiting for a writer
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(file, flags)
     mode = os.fstat(handle).st_mode
@@ -38,7 +38,7 @@ def size_of(opened: BufferedReader) -> int:
 
 
 def read_regular(file: Path, most: int) -> bytes:
-    """Content of a regular file of at most so many bytes."""
+    """Content of a regular file of at most ``most`` bytes."""
     with open_regular(file) as opened:
         size = size_of(opened)
         if size > most:
@@ -47,7 +47,7 @@ def read_regular(file: Path, most: int) -> bytes:
 
 
 def holds(file: Path, content: bytes) -> bool:
-    """Whether a file is there and has this content."""
+    """Whether a file exists and has this content."""
     try:
         return read_regular(file, len(content)) == content
     except OSError:
@@ -61,12 +61,12 @@ def sha256_of(file: Path) -> str:
 
 
 def read_json(file: Path, most: int = MOST_DOCUMENT) -> Any:
-    """Content of a JSON file; an ``OSError`` if it cannot be read, a ``ValueError`` if it is something else."""
+    """Content of a JSON file; an ``OSError`` if it cannot be read, a ``ValueError`` if it is not JSON."""
     return parse_json(read_regular(file, most))
 
 
 def parse_json(text: bytes) -> Any:
-    """Content of a JSON text; a ``ValueError`` if it is none, or nested so deeply that going through it may fail.
+    """Content of a JSON text; a ``ValueError`` if it is not JSON, or nested too deeply to be safe.
 
     >>> parse_json(b'{"a": [1, null]}')
     {'a': [1, None]}
@@ -91,10 +91,10 @@ def _inside(value: Any) -> list[Any]:
 
 
 def path_exists(file: Path) -> bool:
-    """Whether there is anything of this name, be it a link that leads nowhere."""
+    """Whether anything has this name, even a broken link."""
     return os.path.lexists(file)
 
 
 def is_irregular(file: Path) -> bool:
-    """Whether there is something of this name that is no file of its own: a folder, a link, a pipe or a device."""
+    """Whether something other than a regular file has this name: a folder, a link, a pipe or a device."""
     return path_exists(file) and (file.is_symlink() or not file.is_file())

@@ -33,9 +33,9 @@ _FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
 
 
 def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> None:
-    """Writes a state, and in ``about`` what a reader needs to know about it, in place of the one that is there.
+    """Writes a state, and in ``about`` what a reader needs to know about it, replacing the one on disk.
 
-    The folder is made if it is missing, in one that must be there.
+    The folder is made if it is missing; its parent must exist.
     """
     if bad := state.not_finite():
         raise PersistenceError(
@@ -75,7 +75,7 @@ def _remove_mark(folder: Path) -> None:
 
 
 def _own_files(folder: Path) -> list[Path]:
-    """Tensor files that states have left in a folder; others are none of our business."""
+    """Tensor files of states in a folder; other files are left alone."""
     return [file for file in folder.glob("*.safetensors") if _FILE_NAME.fullmatch(file.name)]
 
 
@@ -86,7 +86,7 @@ def load_state(folder: Path, kind: str) -> tuple[dict[str, Any], State]:
         try:
             return _read(folder, manifest)
         except PersistenceError:
-            # somebody may have replaced the state between our reading of its manifest and of its tensors
+            # the state may have been replaced after its manifest was read
             before, manifest = manifest, read_document(folder / MANIFEST, kind)
             if manifest == before:
                 raise
@@ -100,7 +100,7 @@ def _read(folder: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State
     state = State(values=values)
     for name, checksum in checksums.items():
         if not _FILE_NAME.fullmatch(name):
-            raise PersistenceError(f"'{folder / MANIFEST}' is damaged: '{name}' is no file of a state")
+            raise PersistenceError(f"'{folder / MANIFEST}' is damaged: '{name}' is not the name of a state file")
         try:
             content = _read_tensors(folder / name)
             if hashlib.sha256(content).hexdigest() != checksum:
@@ -114,7 +114,7 @@ def _read(folder: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State
         except (PersistenceError, MemoryError):
             raise
         except Exception:  # a file of another kind fails anywhere in the readers
-            raise PersistenceError(f"'{folder / name}' is damaged: it is no safetensors file") from None
+            raise PersistenceError(f"'{folder / name}' is damaged: it is not a safetensors file") from None
     return about, state
 
 
@@ -122,7 +122,7 @@ def _read_tensors(file: Path) -> bytes:
     """Content of a safetensors file; a ``ValueError`` if its header speaks of more than the file can hold.
 
     An empty tensor takes no bytes, whatever its other sizes are: they must not exceed the file's either, so that
-    nothing that is made in their image is larger than what is there.
+    no tensor made from them is larger than the file.
     """
     with open_regular(file) as opened:
         size = size_of(opened)
@@ -134,14 +134,14 @@ def _read_tensors(file: Path) -> bytes:
         ends = [0, *(tensor["data_offsets"][1] for tensor in header.values())]
         sizes = [each for tensor in header.values() for each in tensor["shape"]]
         if max(ends) != size - 8 - length or not all(type(each) is int and 0 <= each <= size for each in sizes):
-            raise ValueError("not what is there")
+            raise ValueError("sizes beyond the file")
         opened.seek(0)
         return opened.read(size)
 
 
 def is_intact(folder: Path, kind: str, manifest: str | None) -> bool:
-    """Whether every file of a state is there as it was written, also the manifest if its checksum is known; no tensor
-    is loaded."""
+    """Whether every file of a state is as it was written, including the manifest if its checksum is known; loads no
+    tensors."""
     try:
         if manifest not in (None, sha256_of(folder / MANIFEST)):
             return False
@@ -154,12 +154,12 @@ def is_intact(folder: Path, kind: str, manifest: str | None) -> bool:
 
 
 def holds_state(folder: Path) -> bool:
-    """Whether a folder belongs to a state, be it damaged."""
+    """Whether a folder holds a state, intact or damaged."""
     return kind_of(folder / MANIFEST) is not None or bool(_own_files(folder))
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what was left by one who was killed while writing a first state: it has tensor files, but no manifest."""
+    """Removes what a writer killed while writing a first state has left: tensor files without a manifest."""
     with reporting_write_errors(folder):
         if path_exists(folder / FIRST) and not path_exists(folder / MANIFEST):
             for file in _own_files(folder):

@@ -28,7 +28,7 @@ def as_graph(data: Any) -> Graph:
 
 def is_live(data: Any) -> bool:
     """Whether data is a graph or PyG ``Data``, and not tasks of a stream."""
-    pyg = sys.modules.get("torch_geometric.data")  # without which nobody has made such data
+    pyg = sys.modules.get("torch_geometric.data")  # not imported: then this cannot be such data
     return isinstance(data, Graph) or (pyg is not None and isinstance(data, pyg.Data))
 
 

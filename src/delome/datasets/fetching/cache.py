@@ -23,7 +23,7 @@ def cache_root(data_root: str | Path | None = None) -> Path:
         root = Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
         with suppress(FileNotFoundError):
             root.stat()
-    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, a home that nobody has
+    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, an unknown home
         reason = getattr(error, "strerror", None) or error
         raise DatasetError(f"cannot use '{chosen}' ({reason}): choose another folder with --data-root") from None
     return root

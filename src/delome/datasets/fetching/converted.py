@@ -93,7 +93,7 @@ def read(folder: Path, about: dict[str, Any], most: int) -> Graph | None:
         if not well_formed:
             return None
         return Graph._trusted(adjacency, features, labels, names and tuple(names), undirected=undirected)
-    except Exception:  # nobody knows what the form of a stranger leads to
+    except Exception:  # a file from elsewhere may fail anywhere
         return None
 
 
@@ -121,7 +121,7 @@ def _csr(name: str, arrays: dict[str, np.ndarray], shape: tuple[int, int]) -> sp
     """The matrix; a ``ValueError`` if an index leads outside, or they are not sorted as they were written."""
     data, indices, indptr = (arrays[f"{name}_{part}"] for part in PARTS)
     if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
-        raise ValueError(f"{name} has indices that are none")
+        raise ValueError(f"{name} has indices out of range")
     matrix = checked_csr(sp.csr_array((data, indices, indptr), shape=shape))
     if not matrix.has_canonical_format:
         raise ValueError(f"{name} is not sorted")

@@ -14,7 +14,7 @@ from delome.errors import DatasetError
 from delome.persistence.reading import is_irregular
 
 ATTEMPTS = 5
-"""How often a download that lost its connection, but had got further, is taken up again at once."""
+"""How often a download that lost its connection, but made progress, is resumed at once."""
 
 _CHUNK = 1 << 20
 _ZIP_START = b"PK\x03\x04"  # npz archives are zip archives too

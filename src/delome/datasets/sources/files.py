@@ -28,7 +28,7 @@ def load(path: str, undirected: bool = True, weights: bool = True) -> Graph:
     try:
         file = Path(path).expanduser()
         is_file = file.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, a home that nobody has
+    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, an unknown home
         raise DatasetError(f"cannot open '{path}': {reason(error)}") from None
     if file.suffix not in readers:
         raise DatasetError(f"cannot read '{path}': expected a file that ends in .npz or .pt")
@@ -43,7 +43,7 @@ def load(path: str, undirected: bool = True, weights: bool = True) -> Graph:
 
 def _read_npz(file: Path, undirected: bool) -> Graph:
     """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features; labels, class_names, {train,val,test}_mask
-    if they are there. ``adj_data`` are weights unless they are all 1."""
+    if present. ``adj_data`` are weights unless they are all 1."""
     masks = [f"{name}_mask" for name in MASKS]
     arrays = read_arrays(file, [*_matrix("adj"), "features", "labels", "class_names", *masks])
     require(file, arrays, "adj_indices", "adj_indptr", "adj_shape", layout=_LAYOUT)

@@ -1,7 +1,7 @@
 """Node-property datasets of the Open Graph Benchmark (Hu et al., 2020), in their text and their binary layout.
 
 The archives also hold ``split/`` (the benchmark's own split, not used: streams split every class by their own
-protocol) and ``mapping/`` (what the ids stand for; the names of the classes are taken from it if it is there).
+protocol) and ``mapping/`` (what the ids stand for; the names of the classes are taken from it if it exists).
 """
 
 from __future__ import annotations
