@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from delome import TaskStream, load_graph
 from delome.errors import PersistenceError, RunFolderError
@@ -88,6 +89,19 @@ def test_other_versions_are_noted(
     open_folder(tmp_path, config).close()
     (note,) = caplog.messages
     assert note.startswith("this run began with torch 2.")
+
+
+def test_another_number_of_threads_is_noted(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    threads = torch.get_num_threads()
+    open_folder(tmp_path, config).close()
+    try:
+        torch.set_num_threads(threads + 1)
+        open_folder(tmp_path, config).close()
+    finally:
+        torch.set_num_threads(threads)
+    assert caplog.messages == [f"this run began with threads {threads}: the last bits of its results may differ"]
 
 
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path, config: RunConfig) -> None:

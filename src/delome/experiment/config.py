@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self, cast
 
+import torch
+
 from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
@@ -178,6 +180,7 @@ def _inside(parameters: Mapping[str, Any], name: str) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Versions that a result depends on."""
+    """Versions, and the number of threads, on which the last bits of a result depend."""
     names = ("delome", "torch", "numpy", "scipy", "scikit-learn", "torch-geometric")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
+    found = {name: metadata.version(name) for name in names}
+    return {"python": platform.python_version(), **found, "threads": str(torch.get_num_threads())}
