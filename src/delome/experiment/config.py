@@ -38,6 +38,7 @@ class RunConfig:
     method: str
     parameters: dict[str, Any]
     classes_per_task: int = 2
+    tasks: int | None = None
     class_order: list[Label] | None = None
     split: str = "auto"
     split_seed: int = 0
@@ -55,6 +56,8 @@ class RunConfig:
         parse_name(options.dataset)
         check_option("seeds", options.seeds, at_least=1)
         check_option("classes_per_task", options.classes_per_task, at_least=1)
+        if options.tasks is not None:
+            check_option("tasks", options.tasks, at_least=1)
         check_option("split_seed", options.split_seed, at_least=0)
         check_option("inter_task_edges", options.inter_task_edges)
         if options.split not in SPLITS:
@@ -71,6 +74,7 @@ class RunConfig:
             method=options.method,
             parameters=parameters,
             classes_per_task=options.classes_per_task,
+            tasks=options.tasks,
             class_order=None if options.class_order is None else list(options.class_order),
             split=options.split,
             split_seed=options.split_seed,
@@ -90,6 +94,7 @@ class RunConfig:
         return TaskStream(
             load_graph(self.dataset, data_root=data_root, progress=progress),
             self.classes_per_task,
+            tasks=self.tasks,
             class_order=cast(Any, self.class_order),
             split=None if self.split == "auto" else cast(Any, self.split),
             split_seed=self.split_seed,
@@ -100,7 +105,7 @@ class RunConfig:
         """Refuses a stream that is not cut as this configuration says."""
         if not isinstance(stream, TaskStream):
             return  # of a stream of another kind the description alone says what it is
-        names = ["classes_per_task", "class_order", "inter_task_edges"]
+        names = ["classes_per_task", "tasks", "class_order", "inter_task_edges"]
         if stream.split_kind == "random":
             names.append("split_seed")
         if different := [name for name in names if getattr(stream, name) != getattr(self, name)]:
@@ -120,9 +125,14 @@ class RunConfig:
         return asdict(self)
 
     @property
+    def seedless(self) -> dict[str, Any]:
+        """Everything but the seeds, of which a run folder may hold more and more."""
+        return {name: value for name, value in self.as_dict().items() if name != "seeds"}
+
+    @property
     def digest(self) -> str:
-        """Short hash that two configurations share exactly if they are equal."""
-        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()[:8]
+        """Short hash that two configurations share exactly if they differ in nothing but seeds."""
+        return hashlib.sha256(json.dumps(self.seedless, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def slug(self) -> str:

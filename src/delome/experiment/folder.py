@@ -17,7 +17,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -53,17 +53,27 @@ class RunFolder:
     def __init__(self, path: Path, config: RunConfig | None = None, stream: dict[str, Any] | None = None) -> None:
         self.path, self.config, self.stream = path, config, stream
         self.continues = False
-        self._made: list[Path] = []
-        self._claim = ExitStack()
-        self.check: Callable[[], None] = lambda: None
         self.unwritable = ""
+        self._made: list[Path] = []
+        self._locks = ExitStack()
+        self._checks: list[Callable[[], None]] = []
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig, stream: Stream, *, fresh: bool = False) -> Self:
-        """Creates the folder, or reopens one of the same configuration and stream; locked until it is closed.
+    def open(
+        cls,
+        path: Path,
+        config: RunConfig,
+        stream: Stream,
+        *,
+        fresh: bool = False,
+        waiting: Callable[[], None] | None = None,
+    ) -> Self:
+        """Creates the folder, or reopens one of the same configuration and stream; its seeds are locked until it is
+        closed. Other processes may run other seeds in the same folder.
 
-        ``fresh`` keeps an existing folder as a backup. A folder that cannot be written is not locked; ``unwritable``
-        says why: a finished run in it can still be shown.
+        ``fresh`` keeps an existing folder as a backup. ``waiting`` is called before waiting for another process that
+        runs one of the seeds; without it that is an error. A folder that cannot be written is not locked;
+        ``unwritable`` says why: a finished run in it can still be shown.
         """
         config.check_stream(stream)
         folder = cls(path, config, stream.describe())
@@ -73,13 +83,9 @@ class RunFolder:
             if fresh:
                 folder._set_aside()
             folder._made = make_folder(path)
-            try:
-                folder.check = folder._claim.enter_context(sole_writer(path))
-            except OSError as error:
-                if error.errno not in READ_ONLY or not path_exists(path / CONFIG):
-                    raise
-                folder.unwritable, folder.check = error.strerror or str(error), folder._refuse
         try:
+            with reporting_write_errors(path):
+                folder._lock(waiting)
             folder._resume()
         except BaseException:
             if folder._made:
@@ -87,6 +93,31 @@ class RunFolder:
             folder.close()
             raise
         return folder
+
+    def _lock(self, waiting: Callable[[], None] | None) -> None:
+        try:
+            for seed in [] if self.config is None else self.config.seeds:
+                place = self.path / f"seed-{seed}"
+                if place.is_symlink():
+                    raise RunFolderError(f"'{place}' is a link: replace it by the folder it leads to")
+                add_folder(place)
+                self._checks.append(self._locks.enter_context(sole_writer(place, waiting)))
+        except OSError as error:
+            if error.errno not in READ_ONLY or not path_exists(self.path / CONFIG):
+                raise
+            self.unwritable = error.strerror or str(error)
+
+    def check(self) -> None:
+        """Refuses to write where the locked folder no longer is, or where nothing can be written."""
+        if self.unwritable:
+            raise RunFolderError(f"cannot write '{self.path}': {self.unwritable}")
+        for check in self._checks:
+            check()
+
+    def _turn(self) -> AbstractContextManager[object]:
+        """While the block runs, no other process writes the files that all seeds share."""
+        self.check()
+        return sole_writer(self.path, waiting=lambda: None)
 
     @property
     def identity(self) -> str:
@@ -96,31 +127,32 @@ class RunFolder:
 
     @property
     def _configuration(self) -> dict[str, Any]:
-        return {} if self.config is None else self.config.as_dict()
-
-    def _refuse(self) -> None:
-        raise RunFolderError(f"cannot write '{self.path}': {self.unwritable}")
+        return {} if self.config is None else self.config.seedless
 
     def _resume(self) -> None:
-        remove_temporary_files(self.path)
-        if not path_exists(self.path / CONFIG):
-            if self._has_results() or path_exists(self.path / EVENTS):
-                raise RunFolderError(
-                    f"'{self.path}' holds results or events, but no {CONFIG} that says of which run: "
-                    "choose another folder with --out, or start over with --fresh"
-                )
-            self.write_document(
-                CONFIG,
-                CONFIG_KIND,
-                {
-                    "run": self._configuration,
-                    "hash": self.identity,
-                    "versions": versions(),
-                    "stream": self.stream,
-                },
-            )
-            self.event("started", versions=versions())
+        if self.unwritable:
+            self._compare()
             return
+        with reporting_write_errors(self.path), self._turn():
+            remove_temporary_files(self.path)
+            started = path_exists(self.path / CONFIG)
+            if not started:
+                self._start()
+        if started:
+            self._compare()
+        self.event("continued" if started else "started", versions=versions())
+
+    def _start(self) -> None:
+        if self._has_results() or path_exists(self.path / EVENTS):
+            raise RunFolderError(
+                f"'{self.path}' holds results or events, but no {CONFIG} that says of which run: "
+                "choose another folder with --out, or start over with --fresh"
+            )
+        content = {"run": self._configuration, "hash": self.identity, "versions": versions(), "stream": self.stream}
+        write_document(self.path / CONFIG, CONFIG_KIND, content)
+
+    def _compare(self) -> None:
+        """Refuses a folder of another run, and notes what may change the last bits of this one."""
         try:
             found = read_document(self.path / CONFIG, CONFIG_KIND)
             run, stream, before = dict(found["run"]), dict(found["stream"]), dict(found["versions"])
@@ -142,7 +174,6 @@ class RunFolder:
         self.continues = True
         if changed := [f"{name} {before[name]}" for name, now in versions().items() if before.get(name, now) != now]:
             log.warning("this run began with %s: the last bits of its results may differ", ", ".join(changed))
-        self.event("continued", versions=versions())
 
     def _set_aside(self) -> None:
         if not any(path_exists(self.path / name) for name in (CONFIG, EVENTS)) and not self._has_results():
@@ -150,15 +181,21 @@ class RunFolder:
         number, named = 1, self.path if self.path.name else self.path.resolve()
         while (backup := named.with_name(f"{named.name}.backup-{number}")).exists():
             number += 1
-        with sole_writer(self.path):
+        with ExitStack() as locks:
+            for place in (self.path, *self.path.glob("seed-*/")):
+                locks.enter_context(sole_writer(place))
             named.rename(backup)
-            (backup / LOCK).unlink()
+            for lock in (backup / LOCK, *backup.glob(f"seed-*/{LOCK}")):
+                lock.unlink()
             sync_folder(backup.parent)
         log.warning("the previous run is kept in '%s'", backup)
 
     def close(self) -> None:
-        """Unlocks the folder."""
-        self._claim.close()
+        """Unlocks the seeds; a seed of which nothing was written leaves no folder."""
+        self._locks.close()
+        for seed in [] if self.unwritable or self.config is None else self.config.seeds:
+            with suppress(OSError):
+                (self.path / f"seed-{seed}").rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -172,23 +209,21 @@ class RunFolder:
             return
         with suppress(OSError, PersistenceError):  # the failure itself is being reported
             self.check()
-            for file in (self.path / EVENTS, self.path / CONFIG):
-                file.unlink(missing_ok=True)
-            for seed in self.path.glob("seed-*"):
-                seed.rmdir()
+            with self._turn():
+                for file in (self.path / EVENTS, self.path / CONFIG):
+                    file.unlink(missing_ok=True)
         self.close()
         remove_empty_folders(self._made)
 
     def _has_results(self) -> bool:
-        return any(self.path.glob("seed-*/*"))
+        return any(file.name != LOCK for file in self.path.glob("seed-*/*"))
 
     def event(self, name: str, **details: Any) -> None:
         """Adds a line to the log, if the folder can be written."""
         if self.unwritable:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.check()
-        with reporting_write_errors(self.path / EVENTS):
+        with reporting_write_errors(self.path / EVENTS), self._turn():
             append_line(self.path / EVENTS, {"time": now, "event": name, "process": os.getpid(), **details})
 
     def write_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
@@ -201,7 +236,7 @@ class RunFolder:
 
     def write(self, name: str, fill: Callable[[Path], object]) -> Path:
         """Writes a file by filling a temporary one."""
-        with reporting_write_errors(self.path / name), replacing(self._place(name)) as temporary:
+        with reporting_write_errors(self.path / name), self._turn(), replacing(self._place(name)) as temporary:
             fill(temporary)
         return self.path / name
 

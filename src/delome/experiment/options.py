@@ -60,6 +60,9 @@ class RunOptions:
         int | None, Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS")
     ] = None
     classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
+    tasks: Annotated[int | None, Option("Learn only the first N tasks of the stream.  [default: all]", metavar="N")] = (
+        None
+    )
     epochs: Annotated[
         int | None, Option("Passes over each task.  [default: the method's, mostly 200]", metavar="N")
     ] = None

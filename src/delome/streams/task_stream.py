@@ -25,7 +25,8 @@ class TaskStream(Sequence[Task]):
 
     Classes come in label order, or in ``class_order``; they are renumbered 0, 1, … in that order and
     ``classes[column]`` is the original label. Classes below ``min_class_size`` nodes, and classes left over when the
-    number of classes is no multiple of ``classes_per_task``, are in ``dropped``.
+    number of classes is no multiple of ``classes_per_task``, are in ``dropped``; so are those after the first so many
+    ``tasks``, if only those are wanted.
 
     ``split`` says which nodes are trained, validated and tested on: ``"masks"`` (the graph's own; the default if it has
     any), ``"random"`` (60/20/20 of each class, drawn from ``split_seed`` alone, so that every method and every seed of
@@ -45,6 +46,7 @@ class TaskStream(Sequence[Task]):
         graph: Graph,
         classes_per_task: int = 2,
         *,
+        tasks: int | None = None,
         class_order: Sequence[int] | Sequence[str] | None = None,
         split: Split | None = None,
         split_seed: int = 0,
@@ -55,11 +57,9 @@ class TaskStream(Sequence[Task]):
             raise StreamError(f"a task stream is cut from a Graph, not from {shown(graph)}")
         if graph.labels is None:
             raise StreamError("a task stream needs a graph with labels")
-        classes_per_task = _whole("classes_per_task", classes_per_task)
+        classes_per_task = _at_least_one("classes_per_task", classes_per_task)
         min_class_size = _whole("min_class_size", min_class_size)
         split_seed = _whole("split_seed", split_seed)
-        if classes_per_task < 1:
-            raise StreamError(f"classes_per_task must be at least 1, not {classes_per_task}")
         if min_class_size < 3:
             raise StreamError(
                 f"min_class_size must be at least 3 (one node each to train, validate, test), not {min_class_size}"
@@ -74,12 +74,17 @@ class TaskStream(Sequence[Task]):
         kept = [label for label in order if size[label] >= min_class_size]
         self.dropped = {label: f"only {size[label]} nodes" for label in order if size[label] < min_class_size}
         num_tasks = len(kept) // classes_per_task
+        asked = num_tasks if tasks is None else min(num_tasks, _at_least_one("tasks", tasks))
         if num_tasks == 0:
             raise StreamError(
                 f"cannot make a task of {classes_per_task} classes: "
                 f"the graph has {len(kept)} classes with at least {min_class_size} nodes"
             )
         self.dropped |= dict.fromkeys(kept[num_tasks * classes_per_task :], "left over after the last full task")
+        self.dropped |= dict.fromkeys(
+            kept[asked * classes_per_task : num_tasks * classes_per_task], f"after the first {asked} tasks"
+        )
+        num_tasks, self.tasks = asked, tasks
         self.classes = tuple(kept)
         self.classes_per_task = classes_per_task
         self.class_order = None if class_order is None else [graph.user_label(label) for label in order]
@@ -208,6 +213,12 @@ class TaskStream(Sequence[Task]):
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not -(2**63) <= int(value) < 2**63:
         raise StreamError(f"{name} must be a whole number of at most 64 bits, not {shown(value)}")
+    return int(value)
+
+
+def _at_least_one(name: str, value: Any) -> int:
+    if _whole(name, value) < 1:
+        raise StreamError(f"{name} must be at least 1, not {value}")
     return int(value)
 
 

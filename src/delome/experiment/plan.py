@@ -1,0 +1,143 @@
+"""Plan: many runs, as a product of lists of options with overrides and exclusions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any, Self
+
+from delome.errors import ParameterError, shown, unknown
+from delome.experiment.config import RunConfig
+from delome.experiment.options import RunOptions
+from delome.persistence.reading import read_regular
+
+MOST_RUNS = 100_000
+MOST_BYTES = 1 << 20
+"""Bytes of a plan."""
+
+SET = "set"
+"""What a plan calls the parameters of methods, after the option of the command line."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A product of lists: every combination is a run.
+
+    ``options`` are those of `RunOptions`, each a value or a list of values; those under ``set`` are parameters of the
+    methods. An override sets options, to lists too, where others have the values of ``when``; an exclusion leaves out
+    the runs that have all its values. Runs that turn out to be the same (a budget of a method without memory) are one run.
+
+    >>> plan = Plan({"method": ["finetune", "ewc"]}, [{"when": {"method": "ewc"}, "set": {"strength": [1, 10]}}])
+    >>> [(config.method, config.parameters.get("strength")) for config in plan.configs()]
+    [('finetune', None), ('ewc', 1.0), ('ewc', 10.0)]
+    """
+
+    options: Mapping[str, Any]
+    overrides: Sequence[Mapping[str, Any]] = ()
+    exclusions: Sequence[Mapping[str, Any]] = ()
+    select: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The plan in a TOML file: options, ``[set]``, ``[[override]]``, ``[[exclude]]`` and ``[select]``."""
+        try:
+            content = tomllib.loads(read_regular(file, MOST_BYTES).decode())
+        except OSError as error:
+            raise ParameterError(f"cannot read the plan '{file}': {error.strerror or error}") from None
+        except (ValueError, RecursionError) as error:
+            raise ParameterError(f"the plan '{file}' is not TOML: {error}") from None
+        parts = {
+            name: content.pop(name, default) for name, default in (("override", []), ("exclude", []), ("select", {}))
+        }
+        for name, part in parts.items():
+            if type(part) is not type(empty[name]):
+                raise ParameterError(f"'{name}' of the plan '{file}' must be written as {_HEADINGS[name]}")
+        return cls(content, parts["override"], parts["exclude"], parts["select"])
+
+    def __post_init__(self) -> None:
+        for each in (self.options, *self.overrides, *self.exclusions):
+            _check(each)
+
+    def configs(self) -> list[RunConfig]:
+        """Every run, those with the same configuration once."""
+        found: dict[str, RunConfig] = {}
+        for options in self._combinations():
+            config = _resolved(options)
+            found.setdefault(config.digest, config)
+        if not found:
+            raise ParameterError("the plan has no runs: every combination is excluded")
+        return list(found.values())
+
+    def _combinations(self) -> Iterator[dict[str, Any]]:
+        for options in _expanded(_flat(self.options)):
+            for override in self.overrides:
+                if _fits(options, override.get("when", {})):
+                    options |= _flat({name: value for name, value in override.items() if name != "when"})
+            for changed in _expanded(options):
+                if not any(_fits(changed, exclusion) for exclusion in self.exclusions):
+                    yield changed
+
+
+_HEADINGS = {"override": "[[override]]", "exclude": "[[exclude]]", "select": "[select]"}
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    names = {each.name for each in fields(RunOptions)} - {"assignments"} | {SET, "when"}
+    for name, value in options.items():
+        if name not in names:
+            raise ParameterError(f"{unknown('option', name, names)}; parameters of methods stand under [set]")
+        if name in (SET, "when") and not isinstance(value, Mapping):
+            raise ParameterError(f"'{name}' must be a table of names and values, not {shown(value)}")
+        if name == "when":
+            _check(value)
+
+
+def _flat(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options and parameters in one mapping, the latter as ``set.NAME``."""
+    own = {name: value for name, value in options.items() if name != SET}
+    return own | {f"{SET}.{name}": value for name, value in options.get(SET, {}).items()}
+
+
+def _expanded(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every combination of the values of lists."""
+    lists = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
+    if empty := [name for name, values in lists.items() if not values]:
+        raise ParameterError(f"the plan has an empty list of {empty[0]}: give it a value, or leave it out")
+    number = math.prod(map(len, lists.values()))
+    if number > MOST_RUNS:
+        raise ParameterError(f"the plan has {number:,} runs, and at most {MOST_RUNS:,} are allowed")
+    return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def _fits(options: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+    defaults = RunOptions()
+    for name, wanted in _flat(condition).items():
+        value = options.get(name, getattr(defaults, name, None))
+        if value not in (wanted if isinstance(wanted, list) else [wanted]):
+            return False
+    return True
+
+
+def _resolved(options: Mapping[str, Any]) -> RunConfig:
+    parameters = {name.removeprefix(f"{SET}."): value for name, value in options.items() if name.startswith(f"{SET}.")}
+    own = {name: value for name, value in options.items() if not name.startswith(f"{SET}.")}
+    assignments = [f"{name}={_written(value)}" for name, value in parameters.items() if value is not None]
+    try:
+        return RunConfig.resolve(**own, assignments=assignments)
+    except ParameterError as error:
+        named = ", ".join(f"{name.removeprefix(f'{SET}.')} {value}" for name, value in options.items())
+        raise ParameterError(f"a run of the plan is impossible ({named}): {error}") from None
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def one_seed(config: RunConfig, seed: int) -> RunConfig:
+    """The part of a run that is one job."""
+    return dataclasses.replace(config, seeds=[seed])
