@@ -19,6 +19,7 @@ from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, StreamError, shown, unknown
 from delome.experiment.options import SPLITS, RunOptions
+from delome.graph import Graph
 from delome.learning import METHODS, Learner
 from delome.parameters import check_option, filled, has_parameter, parameters_of, parse_assignments, values_of
 from delome.registry import Registry
@@ -89,10 +90,14 @@ class RunConfig:
 
     def stream(self, data_root: Path | None = None, progress: Progress = silent) -> TaskStream:
         """Loads the graph (a published one through ``data_root``) and cuts it into tasks."""
+        return self.cut(load_graph(self.dataset, data_root=data_root, progress=progress))
+
+    def cut(self, graph: Graph) -> TaskStream:
+        """Cuts the dataset's graph into tasks."""
         if self.split == "given":
             raise ParameterError("split 'given' is that of a stream of your own: pass the stream")
         return TaskStream(
-            load_graph(self.dataset, data_root=data_root, progress=progress),
+            graph,
             self.classes_per_task,
             tasks=self.tasks,
             class_order=cast(Any, self.class_order),
@@ -128,6 +133,13 @@ class RunConfig:
     def seedless(self) -> dict[str, Any]:
         """Everything but the seeds, of which a run folder may hold more and more."""
         return {name: value for name, value in self.as_dict().items() if name != "seeds"}
+
+    @property
+    def stream_key(self) -> str:
+        """What two configurations share exactly if they are of the same stream."""
+        return json.dumps(
+            {name: value for name, value in self.seedless.items() if name not in ("method", "parameters")}
+        )
 
     @property
     def digest(self) -> str:

@@ -122,8 +122,7 @@ class RunFolder:
     @property
     def identity(self) -> str:
         """Short hash of configuration and stream: files in this folder belong to this run and no other."""
-        both = json.dumps([self._configuration, self.stream], sort_keys=True)
-        return hashlib.sha256(both.encode()).hexdigest()[:16]
+        return "" if self.config is None else identity_of(self.config, self.stream)
 
     @property
     def _configuration(self) -> dict[str, Any]:
@@ -252,6 +251,12 @@ class RunFolder:
         if (place := self.path / name).parent != self.path:
             add_folder(place.parent)
         return place
+
+
+def identity_of(config: RunConfig, stream: dict[str, Any] | None) -> str:
+    """Short hash of a configuration and the description of its stream."""
+    both = json.dumps([config.seedless, stream], sort_keys=True)
+    return hashlib.sha256(both.encode()).hexdigest()[:16]
 
 
 def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ class Plan:
 
     ``options`` are those of `RunOptions`, each a value or a list of values; those under ``set`` are parameters of the
     methods. An override sets options, to lists too, where others have the values of ``when``; an exclusion leaves out
-    the runs that have all its values. Runs that turn out to be the same (a budget of a method without memory) are one run.
+    the runs that have all its values. Runs that turn out to be the same (budgets of a method without memory) are one.
 
     >>> plan = Plan({"method": ["finetune", "ewc"]}, [{"when": {"method": "ewc"}, "set": {"strength": [1, 10]}}])
     >>> [(config.method, config.parameters.get("strength")) for config in plan.configs()]
@@ -51,9 +50,8 @@ class Plan:
             raise ParameterError(f"cannot read the plan '{file}': {error.strerror or error}") from None
         except (ValueError, RecursionError) as error:
             raise ParameterError(f"the plan '{file}' is not TOML: {error}") from None
-        parts = {
-            name: content.pop(name, default) for name, default in (("override", []), ("exclude", []), ("select", {}))
-        }
+        empty: dict[str, Any] = {"override": [], "exclude": [], "select": {}}
+        parts = {name: content.pop(name, default) for name, default in empty.items()}
         for name, part in parts.items():
             if type(part) is not type(empty[name]):
                 raise ParameterError(f"'{name}' of the plan '{file}' must be written as {_HEADINGS[name]}")
@@ -136,8 +134,3 @@ def _resolved(options: Mapping[str, Any]) -> RunConfig:
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def one_seed(config: RunConfig, seed: int) -> RunConfig:
-    """The part of a run that is one job."""
-    return dataclasses.replace(config, seeds=[seed])

@@ -28,9 +28,11 @@ def run(
     *,
     checkpoint_every: float = CHECKPOINT_EVERY,
     stop: Stop | None = None,
+    keep_model: bool = True,
 ) -> RunResult:
     """Runs every seed, in ``folder`` from where it had been interrupted. ``make_tracker`` gets seed, task and number of
-    tasks; ``stop`` can end the run early with `Stopped`."""
+    tasks; ``stop`` can end the run early with `Stopped`. Without ``keep_model`` a finished seed leaves its results
+    alone."""
     results = []
     stop = Stop() if stop is None else stop
     config.check_stream(stream)
@@ -38,7 +40,7 @@ def run(
         raise RunFolderError(f"'{folder.path}' was opened for another run: open it with this configuration and stream")
     resuming = folder is not None and folder.continues
     for seed in config.seeds:
-        place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop)
+        place = None if folder is None else SeedFolder(folder, seed, checkpoint_every, stop, keep_model)
         learner, result = config.learner(seed), SeedResult(seed)
         if place is not None:
             result = place.resume(learner, len(stream))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from delome.errors import PersistenceError, RunFolderError
 from delome.experiment.checkpoints import TaskCheckpoints
@@ -30,8 +31,9 @@ BYTES_PER_CELL = 200
 class SeedFolder:
     """The part of a run folder that belongs to one seed."""
 
-    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop) -> None:
+    def __init__(self, folder: RunFolder, seed: int, every: float, stop: Stop, keep_model: bool = True) -> None:
         self.folder, self.seed, self.every, self.stop = folder, seed, every, stop
+        self.keep_model = keep_model
         self.run = folder.identity
         self.name = f"seed-{seed}"
         self.path = folder.path / self.name
@@ -75,9 +77,10 @@ class SeedFolder:
                 raise RunFolderError(f"'{place}' is a link: replace it by the folder it leads to")
 
     def _note_changes(self, result: SeedResult, manifest: str | None) -> None:
-        """Warns if parts of a finished seed are gone or changed; ``manifest`` is the checksum of the model's."""
+        """Warns if parts of a finished seed are gone or changed; ``manifest`` is the checksum of the model's, none if
+        the model was not to be kept."""
         parts = {
-            self.model: is_intact(self.model, LEARNER_KIND, manifest),
+            self.model: manifest is None or is_intact(self.model, LEARNER_KIND, manifest),
             self.path / MATRIX: holds(self.path / MATRIX, _csv(result.matrix).encode()),
         }
         for place in (place for place, intact in parts.items() if not intact):
@@ -134,8 +137,19 @@ class SeedFolder:
     def _write_result(self, result: SeedResult, finished: bool) -> None:
         content = {"run": self.run, **result.as_dict(), "finished": finished}
         if finished:
-            content["model"] = sha256_of(self.model / MANIFEST)
+            content["model"] = sha256_of(self.model / MANIFEST) if self.keep_model else None
         self.folder.write_document(f"{self.name}/{RESULT}", RESULT_KIND, content)
+        if finished and not self.keep_model:
+            remove_state(self.model)
+
+
+def is_finished(run_folder: Path, identity: str, seed: int) -> bool:
+    """Whether a folder holds the whole result of a seed of this run."""
+    try:
+        found = read_document(run_folder / f"seed-{seed}" / RESULT, RESULT_KIND, most=1 << 30)
+    except PersistenceError:
+        return False
+    return found.get("run") == identity and found.get("finished") is True
 
 
 def _csv(matrix: AccuracyMatrix) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -73,6 +75,24 @@ class Stop:
             yield
         finally:
             self._postponed = False
+
+
+class StopFile(Stop):
+    """Asks to stop once a file exists, or the process that started this one is gone."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.file, self._parent = file, os.getppid()
+
+    @property
+    def asked(self) -> bool:
+        if self.signal_number is None and (self.file.exists() or os.getppid() != self._parent):
+            self.signal_number = int(signal.SIGTERM)
+        return self.signal_number is not None
+
+    def check(self) -> None:
+        if self.asked:
+            super().check()
 
 
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None

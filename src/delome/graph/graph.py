@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from delome.errors import GraphError
+from delome.graph.shared import shared_features
 from delome.graph.sparse import Features, times, to_dense
 from delome.graph.validation import (
     checked_adjacency,
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 MASKS = ("train", "val", "test")
+SHARED_FROM = 1 << 20
+"""Bytes of a graph from which propagating it takes longer than reading the result."""
 
 
 class Graph:
@@ -40,6 +44,8 @@ class Graph:
     Labels are whole numbers from 0 on, and -1 says that the label of a node is unknown: the node has its place in
     propagation, but belongs to no class. They may also be text (unknown: None or empty); ``labels`` then holds the
     positions in ``class_names``, and `user_labels` the text. Masks say which nodes to train, validate and test on.
+
+    ``shared`` is a folder, if any, through which processes share what was propagated.
 
     >>> graph = Graph([[0, 1], [1, 2]], [[1.0], [0.0], [0.0]], [0, 0, 1])
     >>> graph
@@ -75,6 +81,7 @@ class Graph:
             self.class_names = as_text or self.class_names
         masks = dict(zip(MASKS, (train_mask, val_mask, test_mask), strict=True))
         self.masks = checked_masks({name: mask for name, mask in masks.items() if mask is not None}, nodes)
+        self.shared: Path | None = None
         self._cache: dict[Any, Any] = {}
 
     @classmethod
@@ -94,6 +101,7 @@ class Graph:
         graph.adjacency, graph.features, graph.labels = adjacency, features, labels
         graph.class_names, graph.labels_are_text = class_names, labels_are_text
         graph.undirected, graph.masks, graph._cache = undirected, dict(masks or {}), {}
+        graph.shared = None
         return graph
 
     def _like(self, **changes: Any) -> Graph:
@@ -107,7 +115,9 @@ class Graph:
             "labels_are_text": self.labels_are_text,
             "masks": self.masks,
         }
-        return Graph._trusted(**(parts | changes))
+        graph = Graph._trusted(**(parts | changes))
+        graph.shared = self.shared
+        return graph
 
     @classmethod
     def edgeless(cls, features: Features) -> Graph:
@@ -270,7 +280,12 @@ class Graph:
                 propagated = times(self.operator(), propagated)
             return propagated
 
-        return self.cached(("propagated", hops), compute)
+        def shared() -> Features:
+            if self.shared is None or self.nbytes < SHARED_FROM:
+                return compute()
+            return shared_features(self.shared, f"{self.content_fingerprint()}-{hops}", compute)
+
+        return self.cached(("propagated", hops), shared)
 
     def cached(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Result of ``compute()``, remembered for as long as the graph lives."""

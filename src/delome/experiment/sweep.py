@@ -1,0 +1,240 @@
+"""Sweep: the runs of a plan, side by side in one folder, each of them once."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from delome.datasets import load_graph
+from delome.datasets.fetching.reading import Progress, silent
+from delome.errors import PersistenceError
+from delome.experiment.config import RunConfig
+from delome.experiment.engine import Died, Engine, engine
+from delome.experiment.folder import identity_of
+from delome.experiment.runner import CHECKPOINT_EVERY
+from delome.experiment.seed_folder import MATRIX, is_finished
+from delome.experiment.signals import Stop
+from delome.experiment.worker import DONE, FAILED, STOPPED, Job, Orders, Outcome, work
+from delome.graph import Graph
+from delome.persistence.files import make_folder, reporting_write_errors, write_bytes
+from delome.persistence.lock import LOCK, sole_writer
+from delome.streams.task_stream import TaskStream
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""How often a job is begun whose worker dies."""
+
+POLL = 0.5
+"""Seconds between looks at what runs, and at whether somebody wants to stop."""
+
+SHARED = ".shared-"
+
+
+@dataclass
+class Sweep:
+    """How far the jobs of a plan are; ``failed`` are sentences by job."""
+
+    jobs: list[Job]
+    tasks: dict[Job, int]
+    done: list[Job] = field(default_factory=list)
+    found: int = 0
+    failed: dict[Job, str] = field(default_factory=dict)
+    stopped: bool = False
+    start: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> list[Job]:
+        """Jobs that have not ended."""
+        ended = {*self.done, *self.failed}
+        return [job for job in self.jobs if job not in ended]
+
+    @property
+    def running(self) -> dict[Job, int]:
+        """Jobs that are running, and the tasks each has finished."""
+        left = self.left
+        return {job: _tasks_of(job) for job in left if (job.folder / f"seed-{job.seed}" / LOCK).exists()}
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until all jobs are done, as fast as it has been so far; none before anything is done."""
+        running = self.running
+        steps = sum(self.tasks[job] for job in self.done[self.found :]) + sum(running.values())
+        if steps == 0:
+            return None
+        left = sum(self.tasks[job] for job in self.left) - sum(running.values())
+        return (time.monotonic() - self.start) / steps * left
+
+
+def sweep(
+    configs: Iterable[RunConfig],
+    out: Path,
+    *,
+    jobs: int | None = None,
+    cluster: str = "local",
+    shared_disk: bool = True,
+    keep_models: bool = False,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    data_root: Path | None = None,
+    progress: Progress = silent,
+    watch: Callable[[Sweep], None] = lambda _: None,
+    stop: Stop | None = None,
+) -> Sweep:
+    """Runs every seed of every configuration that is not finished in ``out``, ``jobs`` at a time.
+
+    A job that fails does not stop the others; one whose worker dies is begun again. ``watch`` is called now and then.
+    Without a ``shared_disk`` the workers of a cluster send home what they wrote.
+    """
+    stop = Stop() if stop is None else stop
+    state, graphs = _survey(configs, out, data_root, progress)
+    log.info("%d runs, %d of them finished before", len(state.jobs), len(state.done))
+    if not state.left:
+        return state
+    bytes_each = max(graph.nbytes + 4 * graph.num_nodes * graph.num_features for graph in graphs.values())
+    with _place(out) as place, engine(cluster, jobs, bytes_each) as workers:
+        (place / "probe").touch()
+        orders = Orders(
+            stop=place / "stop",
+            probe=place / ("probe" if shared_disk else "none"),
+            threads=workers.threads,
+            checkpoint_every=checkpoint_every,
+            keep_models=keep_models,
+            cache=place,
+        )
+        with _looking(state, watch, stop, orders.stop):
+            _run_all(state, workers, graphs, orders, stop)
+    stop.check()
+    return state
+
+
+def _survey(
+    configs: Iterable[RunConfig], out: Path, data_root: Path | None, progress: Progress
+) -> tuple[Sweep, dict[str, Graph]]:
+    """All jobs, those that are done already, and the graphs."""
+    graphs: dict[str, Graph] = {}
+    streams: dict[str, TaskStream] = {}
+    state = Sweep([], {})
+    for config in configs:
+        if config.dataset not in graphs:
+            graphs[config.dataset] = load_graph(config.dataset, data_root=data_root, progress=progress)
+        stream = streams.setdefault(config.stream_key, config.cut(graphs[config.dataset]))
+        identity = identity_of(config, stream.describe())
+        for seed in config.seeds:
+            job = Job(out / config.slug, seed, dataclasses.replace(config, seeds=[seed]))
+            state.jobs.append(job)
+            state.tasks[job] = len(stream)
+            if is_finished(job.folder, identity, seed):
+                state.done.append(job)
+    state.found = len(state.done)
+    return state, graphs
+
+
+def _run_all(state: Sweep, workers: Engine, graphs: dict[str, Graph], orders: Orders, stop: Stop) -> None:
+    tries = dict.fromkeys(state.left, 0)
+    while not stop.asked and any(job not in state.failed and job not in state.done for job in tries):
+        for job, outcome in workers.map(partial(_work, graphs, orders), _until(stop, state.left)):
+            if isinstance(outcome, Died):
+                tries[job] += 1
+                outcome = Outcome(job, STOPPED)
+                if tries[job] == TRIES:
+                    outcome = Outcome(job, FAILED, f"its worker died {TRIES} times: is there enough memory?")
+            _note(state, outcome)
+
+
+def _until(stop: Stop, jobs: list[Job]) -> Iterator[Job]:
+    for job in jobs:
+        if stop.asked:
+            return
+        yield job
+
+
+def _work(graphs: dict[str, Graph], orders: Orders, job: Job) -> Outcome:
+    return work(job, graphs[job.config.dataset], orders)
+
+
+def _note(state: Sweep, outcome: Outcome) -> None:
+    job = outcome.job
+    if outcome.status == DONE:
+        try:
+            _unpack(outcome)
+            state.done.append(job)
+        except PersistenceError as error:
+            state.failed[job] = str(error)
+    elif outcome.status == FAILED:
+        state.failed[job] = outcome.sentence
+    else:
+        return
+    ended = f"{len(state.done) + len(state.failed)} of {len(state.jobs)}"
+    if job in state.failed:
+        log.warning("%s failed (%s): %s", name_of(job), ended, state.failed[job])
+    else:
+        log.info("%s is done (%s)", name_of(job), ended)
+
+
+def _unpack(outcome: Outcome) -> None:
+    """Writes what a worker has sent home."""
+    for name, content in outcome.files.items():
+        file = outcome.job.folder / name
+        with reporting_write_errors(file):
+            make_folder(file.parent)
+            write_bytes(file, content)
+
+
+def name_of(job: Job) -> str:
+    """A job in words."""
+    return f"{job.folder.name}, seed {job.seed}"
+
+
+def _tasks_of(job: Job) -> int:
+    with suppress(OSError):
+        return max(0, (job.folder / f"seed-{job.seed}" / MATRIX).read_text().count("\n") - 1)
+    return 0
+
+
+@contextmanager
+def _place(out: Path) -> Iterator[Path]:
+    """A folder for what processes share while a sweep runs; those of killed sweeps are removed."""
+    with reporting_write_errors(out):
+        make_folder(out)
+        for left in out.glob(f"{SHARED}*/"):
+            with suppress(OSError, PersistenceError), sole_writer(left):
+                shutil.rmtree(left)
+        place = Path(mkdtemp(prefix=SHARED, dir=out)).resolve()
+    try:
+        with sole_writer(place):
+            yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _looking(state: Sweep, watch: Callable[[Sweep], None], stop: Stop, stop_file: Path) -> Iterator[None]:
+    """While this block runs, somebody is shown how far it is, and workers learn that they are to stop."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(POLL):
+            watch(state)
+            if stop.asked:
+                state.stopped = True
+                with suppress(OSError):
+                    stop_file.touch()
+
+    looking: Any = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        looking.join()
+        watch(state)
