@@ -27,7 +27,7 @@ Answer: TypeAlias = tuple[Any, Any]
 
 
 class Engine(Protocol):
-    """Calls a function for each of some items in ``jobs`` processes with so many ``threads``.
+    """Calls a function with what is common to all, and each of some items, in ``jobs`` processes of ``threads``.
 
     Answers come as they are ready. Items are taken only when a worker is free for them.
     """
@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Answer]: ...
+    def map(self, function: Callable[[Any, Any], Any], common: Any, items: Iterable[Any]) -> Iterator[Answer]: ...
 
 
 def engine(cluster: str, jobs: int | None, bytes_each: int) -> Engine:
@@ -69,11 +69,13 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Answer]:
+    def map(self, function: Callable[[Any, Any], Any], common: Any, items: Iterable[Any]) -> Iterator[Answer]:
         remaining = iter(items)
         while True:
             begun: list[Any] = []
-            calls = (joblib.delayed(_numbered)(number, function, item) for number, item in _noted(remaining, begun))
+            calls = (
+                joblib.delayed(_numbered)(number, function, common, item) for number, item in _noted(remaining, begun)
+            )
             try:
                 with joblib.parallel_config("loky", inner_max_num_threads=self.threads, mmap_mode="c"):
                     # one at a time: each takes long, and none may wait for others to fill a batch
@@ -95,8 +97,8 @@ def _noted(items: Iterator[Any], begun: list[Any]) -> Iterator[tuple[int, Any]]:
         yield len(begun) - 1, item
 
 
-def _numbered(number: int, function: Callable[[Any], Any], item: Any) -> tuple[int, Any]:
-    return number, function(item)
+def _numbered(number: int, function: Callable[[Any, Any], Any], common: Any, item: Any) -> tuple[int, Any]:
+    return number, function(common, item)
 
 
 class RayTasks:
@@ -117,14 +119,15 @@ class RayTasks:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Answer]:
+    def map(self, function: Callable[[Any, Any], Any], common: Any, items: Iterable[Any]) -> Iterator[Answer]:
         import ray
 
         remote = ray.remote(num_cpus=1, max_retries=0)(function)
+        shared = ray.put(common)
         remaining, running = iter(items), dict[Any, Any]()
         while True:
             while len(running) < self.jobs and (item := next(remaining, _END)) is not _END:
-                running[remote.remote(item)] = item
+                running[remote.remote(shared, item)] = item
             if not running:
                 return
             ready, _ = ray.wait(list(running))

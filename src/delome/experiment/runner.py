@@ -50,9 +50,9 @@ def run(
             tracker = make_tracker(seed, task.index, len(stream))
             if place is not None:
                 tracker.checkpoints = checkpoints = place.checkpoints(task.index)
-                if resuming:
+                if resuming and (result.tasks or checkpoints.position):
                     log.warning("resuming at %s", ", ".join(filter(None, [name, checkpoints.position])))
-                    resuming = False
+                resuming = False
             learner.observe(task, tracker)
             with tracker.phase("evaluate"):
                 seen = stream.seen(task)

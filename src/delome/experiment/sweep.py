@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -142,7 +141,7 @@ def _survey(
 def _run_all(state: Sweep, workers: Engine, graphs: dict[str, Graph], orders: Orders, stop: Stop) -> None:
     tries = dict.fromkeys(state.left, 0)
     while not stop.asked and any(job not in state.failed and job not in state.done for job in tries):
-        for job, outcome in workers.map(partial(_work, graphs, orders), _until(stop, state.left)):
+        for job, outcome in workers.map(_work, (graphs, orders), _until(stop, state.left)):
             if isinstance(outcome, Died):
                 tries[job] += 1
                 outcome = Outcome(job, STOPPED)
@@ -158,7 +157,8 @@ def _until(stop: Stop, jobs: list[Job]) -> Iterator[Job]:
         yield job
 
 
-def _work(graphs: dict[str, Graph], orders: Orders, job: Job) -> Outcome:
+def _work(common: tuple[dict[str, Graph], Orders], job: Job) -> Outcome:
+    graphs, orders = common
     return work(job, graphs[job.config.dataset], orders)
 
 
