@@ -66,6 +66,32 @@ class AccuracyMatrix:
         return float(np.mean([self.rows[-1][j] - self.rows[j][j] for j in range(len(self.rows) - 1)]))
 
     @property
+    def learning(self) -> float:
+        """Learning accuracy: mean accuracy of each task right after it was learned."""
+        return float(np.mean([row[-1] for row in self.rows]))
+
+    @property
+    def anytime(self) -> float:
+        """Anytime accuracy: mean of AA after each task."""
+        return float(np.mean(self.curve))
+
+    @property
+    def last(self) -> float:
+        """Accuracy of the last task."""
+        return float(self.rows[-1][-1])
+
+    def summary(self) -> dict[str, float | None]:
+        """Every number that is read off the matrix, by name.
+
+        Backward transfer is AF under its other name: both are the mean change of earlier tasks since they were
+        learned. Forward transfer is left out: before a task is learned there are no columns of its classes.
+
+        >>> AccuracyMatrix([[90.0], [80.0, 70.0]]).summary()
+        {'aa': 75.0, 'af': -10.0, 'learning': 80.0, 'anytime': 82.5, 'last': 70.0}
+        """
+        return {"aa": self.aa, "af": self.af, "learning": self.learning, "anytime": self.anytime, "last": self.last}
+
+    @property
     def af_curve(self) -> list[float | None]:
         """AF after each task."""
         return [AccuracyMatrix(self.rows[: t + 1]).af for t in range(len(self.rows))]

@@ -76,6 +76,11 @@ class SeedResult:
         """Class-balanced accuracies on validation nodes."""
         return AccuracyMatrix([task.validation for task in self.tasks])
 
+    def summary(self) -> dict[str, float | None]:
+        """The numbers of each matrix: class-balanced, over nodes, and on validation nodes."""
+        kinds = {"": self.matrix, "micro_": self.micro, "validation_": self.validation}
+        return {f"{kind}{name}": value for kind, found in kinds.items() for name, value in found.summary().items()}
+
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds of each phase."""
@@ -89,12 +94,7 @@ class SeedResult:
     def as_dict(self) -> dict[str, Any]:
         return {
             "seed": self.seed,
-            "aa": self.matrix.aa,
-            "af": self.matrix.af,
-            "micro_aa": self.micro.aa,
-            "micro_af": self.micro.af,
-            "validation_aa": self.validation.aa,
-            "validation_af": self.validation.af,
+            **self.summary(),
             "curve": self.matrix.curve,
             "matrix": self.matrix.rows,
             "micro_matrix": self.micro.rows,
@@ -164,6 +164,9 @@ class RunResult:
             "aa_std": self.aa[1],
             "af": None if af is None else af[0],
             "af_std": None if af is None else af[1],
+            "learning": self.matrix.learning,
+            "anytime": self.matrix.anytime,
+            "last": self.matrix.last,
             "micro_aa": mean(seed.micro.aa for seed in self.seeds),
             "validation_aa": mean(seed.validation.aa for seed in self.seeds),
             "matrices": [seed.matrix.rows for seed in self.seeds],

@@ -19,7 +19,7 @@ from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import PersistenceError
 from delome.experiment.config import RunConfig
 from delome.experiment.engine import Died, Engine, engine
-from delome.experiment.folder import identity_of
+from delome.experiment.folder import EVENTS, identity_of
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.seed_folder import MATRIX, is_finished
 from delome.experiment.signals import Stop
@@ -187,6 +187,8 @@ def _unpack(outcome: Outcome) -> None:
         file = outcome.job.folder / name
         with reporting_write_errors(file):
             make_folder(file.parent)
+            if file.name == EVENTS and file.exists():  # of another seed
+                content = file.read_bytes() + content
             write_bytes(file, content)
 
 
