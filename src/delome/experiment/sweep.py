@@ -75,7 +75,7 @@ class Sweep:
         return (time.monotonic() - self.start) / steps * left
 
 
-def sweep(
+def run_sweep(
     configs: Iterable[RunConfig],
     out: Path,
     *,

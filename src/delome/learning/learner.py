@@ -65,8 +65,8 @@ class Learner(Configured, ABC):
     If it carries anything from task to task, it also extends `forget`, `state` and `load_state`. While it learns,
     ``columns`` says which classes there are and which of them a row may use, and ``torch_device`` where to compute.
 
-    Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, and what it
-    ``keeps`` between tasks.
+    Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, what it
+    ``keeps`` between tasks, and the values of its parameters that a selection should ``search``.
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
@@ -79,6 +79,7 @@ class Learner(Configured, ABC):
     keeps: ClassVar[FootprintFormula] = FootprintFormula()
     citation: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    search: ClassVar[tuple[dict[str, tuple[Any, ...]], ...]] = ()
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)

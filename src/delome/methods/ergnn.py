@@ -30,4 +30,5 @@ class ERGNN(Replay):
     remember = "before"
 
     citation = "Zhou and Cao, 2021"
+    search = ({"sampler": ("cm",), "radius": (0.5, None)}, {"sampler": ("mf", "random")})
     summary = "replays raw features of chosen nodes, weighed by how many there are"

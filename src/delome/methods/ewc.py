@@ -28,6 +28,7 @@ class EWC(PenaltyLearner):
     strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 10_000.0
 
     citation = "Kirkpatrick et al., 2017"
+    search = ({"strength": (1e3, 1e4, 1e5, 1e6)},)
     summary = "penalty on parameters with large loss gradients at old optima"
 
     def remember(self, task: PenaltyTraining) -> None:

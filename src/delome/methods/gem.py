@@ -74,6 +74,7 @@ class GEM(GradientLearner):
     family = "gradient projection"
     keeps = FootprintFormula("N", "N·F + T·p", "4·N·F + 4·T·p + 4·E + 4·N + 4·T")
     citation = "Lopez-Paz and Ranzato, 2017"
+    search = ({"stored": (100, 1000), "margin": (0.0, 0.5)},)
     summary = "projects gradients so that stored nodes of old tasks do not get worse; keeps every graph"
 
     def forget(self) -> None:

@@ -85,6 +85,7 @@ class HPNs(Learner):
     settings = ("til",)
     family = "prototypes"
     keeps = FootprintFormula("0", "P·d + A·F·d", "4·P·d + 4·A·F·d")
+    search = ({"threshold": (0.2, 0.4), "class_threshold": (0.4, 0.8)},)
     summary = "matches nodes to prototypes that grow in number; new extractors for each task"
     citation = "Zhang, Song, Tao, 2023"
 

@@ -56,6 +56,7 @@ class LwF(GradientLearner):
     family = "distillation"
     keeps = FootprintFormula("0", "p", "4·p")
     citation = "Li and Hoiem, 2017"
+    search = ({"strength": (1.0, 10.0), "temperature": (2.0, 20.0)},)
     summary = "distils the last network's outputs on the new task's nodes"
 
     def forget(self) -> None:

@@ -33,6 +33,7 @@ class MAS(PenaltyLearner):
     strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 10_000.0
 
     citation = "Aljundi et al., 2018"
+    search = ({"strength": (1e-2, 1.0, 1e2, 1e4)},)
     summary = "penalty on parameters the outputs are sensitive to"
 
     def forget(self) -> None:

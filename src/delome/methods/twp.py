@@ -33,6 +33,7 @@ class TWP(PenaltyLearner):
     topology_strength: Annotated[float, Param("weight λ_t of the topology importance", at_least=0)] = 10_000.0
 
     citation = "Liu, Yang, Wang, 2021"
+    search = ({"strength": (1e4, 1e5), "topology_strength": (1e2, 1e4)},)
     summary = "penalty on parameters that matter to the loss or to attention between neighbours"
 
     def remember(self, task: PenaltyTraining) -> None:

@@ -1,0 +1,104 @@
+"""A plan of many runs in one call, with parameters chosen on validation nodes if wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from delome.datasets.fetching.reading import Progress, silent
+from delome.experiment.config import RunConfig
+from delome.experiment.plan import Plan
+from delome.experiment.runner import CHECKPOINT_EVERY
+from delome.experiment.selection import Candidate, Selection, winner, write_selection
+from delome.experiment.signals import Stop
+from delome.experiment.sweep import Sweep, name_of, run_sweep
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """What the runs of a plan came to; ``failed`` are sentences by run."""
+
+    out: Path
+    configs: list[RunConfig]
+    finished: int
+    found: int
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of the command."""
+        return {
+            "out": str(self.out),
+            "runs": sorted({config.slug for config in self.configs}),
+            "finished": self.finished,
+            "finished_before": self.found,
+            "failed": self.failed,
+        }
+
+
+def sweep(
+    plan: Plan | str | Path,
+    out: str | Path = "runs",
+    *,
+    select: Selection | None = None,
+    jobs: int | None = None,
+    cluster: str = "local",
+    shared_disk: bool = True,
+    keep_models: bool = False,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    data_root: str | Path | None = None,
+    progress: Progress = silent,
+    watch: Callable[[Sweep], None] = lambda _: None,
+    stop: Stop | None = None,
+) -> SweepReport:
+    """Runs a plan (or the TOML file of one) into run folders below ``out``; see `run_sweep`.
+
+    What is finished is never computed again, so that more seeds, or one more method, add only what is missing. With a
+    selection each method's parameters are first chosen on validation nodes; only the runs of winners are reported.
+    """
+    plan = plan if isinstance(plan, Plan) else Plan.read(Path(plan))
+    select, place = select or Selection.of(plan.select), Path(out)
+    run = partial(
+        run_sweep,
+        out=place,
+        jobs=jobs,
+        cluster=cluster,
+        shared_disk=shared_disk,
+        keep_models=keep_models,
+        checkpoint_every=checkpoint_every,
+        data_root=None if data_root is None else Path(data_root),
+        progress=progress,
+        watch=watch,
+        stop=stop,
+    )
+    configs = plan.configs()
+    sweeps = []
+    if select is not None:
+        tried = {config.digest: select.candidates(config) for config in configs}
+        compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
+        if compared:
+            log.info("selection (%s): %d candidates", select.protocol, len(compared))
+            sweeps.append(run(compared))
+        configs = [chosen for config in configs for chosen in _chosen(select, config, tried[config.digest], place)]
+    sweeps.append(run(configs))
+    failed = {name_of(job): why for each in sweeps for job, why in each.failed.items()}
+    return SweepReport(place, configs, len(sweeps[-1].done), sweeps[-1].found, failed)
+
+
+def _chosen(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> list[RunConfig]:
+    """The run with the parameters that were chosen for it; none if every candidate failed."""
+    if not candidates:
+        return [config]
+    best = winner(candidates, out)
+    if best is None:
+        log.warning("%s on %s: every candidate failed, so that nothing was chosen", config.method, config.dataset)
+        return []
+    write_selection(select, config, candidates, best, out)
+    words = ", ".join(f"{name} {value}" for name, value in best.chosen.items())
+    log.info("%s on %s, %s: %s", config.method, config.dataset, config.parameters["setting"], words)
+    return [best.whole]

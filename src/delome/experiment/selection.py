@@ -1,0 +1,169 @@
+"""Selection: hyper-parameters chosen on validation nodes, never on test nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from typing import Any, Self
+
+from delome.errors import ParameterError, PersistenceError, unknown
+from delome.experiment.config import RunConfig
+from delome.experiment.seed_folder import RESULT, RESULT_KIND
+from delome.learning import METHODS
+from delome.parameters import has_parameter, parse_assignments
+from delome.persistence.documents import read_document, write_document
+from delome.persistence.files import make_folder, reporting_write_errors
+
+PROTOCOLS = {
+    "honest": "candidates are compared on the first tasks alone, as a continual learner may",
+    "benchmark": "each candidate runs the whole stream, which looks ahead",
+}
+FOLDER, KIND = "selections", "selection"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How candidates are compared, and which: by default each method's own ``search`` space.
+
+    A candidate's score is its mean AA over seeds on **validation** nodes: after the first ``tasks`` (``honest``), or
+    after the whole stream (``benchmark``). The first of equals wins, and its whole run counts.
+    """
+
+    protocol: str = "honest"
+    tasks: int = 3
+    space: Mapping[str, Sequence[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise ParameterError(unknown("protocol of selection", self.protocol, PROTOCOLS))
+        if type(self.tasks) is not int or self.tasks < 1:
+            raise ParameterError(f"a selection compares at least 1 task, not {self.tasks}")
+
+    @classmethod
+    def parse(cls, texts: Iterable[str], tasks: int = 3) -> Self | None:
+        """``honest``, ``benchmark``, or ``NAME=VALUE,VALUE…``, which replaces the methods' own spaces."""
+        protocol, space = "honest", dict[str, list[str]]()
+        texts = [text for text in texts if text != "none"]
+        for text in texts:
+            name, given, values = text.partition("=")
+            if given:
+                space[name] = values.split(",")
+            else:
+                protocol = text
+        return cls(protocol, tasks, space or None) if texts else None
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Self | None:
+        """The selection of a plan."""
+        if odd := sorted(table.keys() - {"protocol", "tasks", "space"}):
+            raise ParameterError(unknown("entry of [select]", odd[0], ["protocol", "tasks", "space"]))
+        space = table.get("space")
+        if space is not None and not (isinstance(space, Mapping) and all(isinstance(v, list) for v in space.values())):
+            raise ParameterError("the space of [select] must be a table of lists, e.g. space = { strength = [1, 100] }")
+        return cls(**table) if table else None
+
+    def candidates(self, config: RunConfig) -> list[Candidate]:
+        """What is compared for a run: nothing if the method has no such parameters."""
+        spaces = METHODS.importable(config.method).search if self.space is None else [self.space]
+        learner = config.learner(config.seeds[0])
+        found = []
+        for chosen in (chosen for space in spaces for chosen in _product(space)):
+            if not all(has_parameter(learner, name) for name in chosen):
+                continue
+            whole = _with(config, chosen)
+            short = dataclasses.replace(whole, tasks=min(self.tasks, config.tasks or self.tasks))
+            found.append(Candidate(chosen, short if self.protocol == "honest" else whole, whole))
+        return found
+
+
+@dataclass
+class Candidate:
+    """Parameters that are tried, the run that shows what they are worth, and the run of the whole stream."""
+
+    chosen: dict[str, Any]
+    tried: RunConfig
+    whole: RunConfig
+    scores: list[float] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """Mean over seeds of AA on validation nodes."""
+        return mean(self.scores) if self.scores else float("-inf")
+
+
+def winner(candidates: Sequence[Candidate], out: Path) -> Candidate | None:
+    """The candidate with the highest score, of which every seed was run; none if no candidate was."""
+    for candidate in candidates:
+        config = candidate.tried
+        scores = [_validation_aa(out / config.slug, seed) for seed in config.seeds]
+        candidate.scores = [] if None in scores else [score for score in scores if score is not None]
+    best = max(candidates, key=lambda candidate: candidate.score)
+    return best if best.scores else None
+
+
+def _validation_aa(folder: Path, seed: int) -> float | None:
+    try:
+        found = read_document(folder / f"seed-{seed}" / RESULT, RESULT_KIND, most=1 << 30)
+    except PersistenceError:
+        return None
+    return float(found["validation_aa"]) if found.get("finished") else None
+
+
+def write_selection(
+    selection: Selection, config: RunConfig, candidates: Sequence[Candidate], chosen: Candidate, out: Path
+) -> None:
+    """Leaves the candidates, their scores and the winner beside the runs."""
+    content = {
+        "protocol": selection.protocol,
+        "tasks": selection.tasks if selection.protocol == "honest" else None,
+        "run": config.seedless,
+        "seeds": config.seeds,
+        "candidates": [
+            {
+                "chosen": each.chosen,
+                "tried": each.tried.slug,
+                "whole": each.whole.slug,
+                "validation_aa": each.scores,
+            }
+            for each in candidates
+        ],
+        "winner": list(candidates).index(chosen),
+    }
+    key = json.dumps([content["protocol"], content["tasks"], config.seedless, [each.chosen for each in candidates]])
+    name = f"{config.slug}-{selection.protocol}-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
+    with reporting_write_errors(out / FOLDER / name):
+        make_folder(out / FOLDER)
+        write_document(out / FOLDER / name, KIND, content)
+
+
+def _product(space: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any]]:
+    return (dict(zip(space, values, strict=True)) for values in product(*space.values()))
+
+
+def _with(config: RunConfig, chosen: Mapping[str, Any]) -> RunConfig:
+    """The same run with other parameters."""
+    kind = METHODS.importable(config.method)
+    texts = [f"{name}={'none' if value is None else value}" for name, value in chosen.items()]
+    values = parse_assignments(kind, texts, f"method {config.method}")
+    return dataclasses.replace(config, parameters=_changed(config.parameters, values))
+
+
+def _changed(parameters: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with some of them set, in the part that has them, or at a dotted path."""
+    changed = dict(parameters)
+    for path, value in values.items():
+        name, dotted, rest = path.partition(".")
+        if dotted:
+            changed[name] = _changed(changed[name], {rest: value})
+        elif name in changed:
+            changed[name] = value
+        else:
+            part = next(key for key, each in changed.items() if isinstance(each, Mapping) and name in each)
+            changed[part] = _changed(changed[part], {name: value})
+    return changed
