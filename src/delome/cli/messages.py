@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 
 from delome.cli.app import tell
 from delome.errors import ParameterError, one_line
-from delome.report.progress import RunProgress
+from delome.report.progress import RunProgress, SweepProgress
 
 
 class Lines(logging.Handler):
@@ -24,6 +24,22 @@ class Lines(logging.Handler):
 @contextmanager
 def shown_progress(quiet: bool, verbose: bool) -> Iterator[RunProgress]:
     """While this block runs, progress and what the library logs are shown as the options ask for."""
+    with _logged(quiet, verbose) as (console, bars):
+        yield RunProgress(console, bars)
+
+
+@contextmanager
+def shown_sweep(quiet: bool, verbose: bool) -> Iterator[SweepProgress]:
+    """The same for a command with many runs."""
+    with _logged(quiet, verbose) as (console, bars):
+        progress = SweepProgress(console, bars)
+        with progress.live if bars else nullcontext():
+            yield progress
+
+
+@contextmanager
+def _logged(quiet: bool, verbose: bool) -> Iterator[tuple[Console, bool]]:
+    """Shows what the library logs, and says where progress is to be shown, and whether."""
     if quiet and verbose:
         raise ParameterError("--quiet and --verbose exclude each other: leave out one of them")
     console = Console(stderr=True)
@@ -34,7 +50,7 @@ def shown_progress(quiet: bool, verbose: bool) -> Iterator[RunProgress]:
     library.setLevel(level)
     library.addHandler(lines)
     try:
-        yield RunProgress(console, bars)
+        yield console, bars
     finally:
         library.removeHandler(lines)
         library.setLevel(level_before)

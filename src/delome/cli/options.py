@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable
 from dataclasses import fields
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from delome.errors import ParameterError
 from delome.experiment.options import Option
 
 FLAGS = {"assignments": "--set"}
@@ -41,9 +43,46 @@ def with_options_of(owner: type) -> Callable[[Callable[..., Any]], Callable[...,
     return give
 
 
+def several_values(owner: type, options: dict[str, Any]) -> dict[str, list[Any]]:
+    """The values of those options that take several; an option that is not given has none."""
+    hints = typing.get_type_hints(owner, include_extras=True)
+    found = {}
+    for name, text in options.items():
+        kind, option = typing.get_args(hints[name])[:2] if typing.get_origin(hints[name]) is Annotated else (None, None)
+        if isinstance(option, Option) and option.several and text is not None:
+            found[name] = [_value(name, each, kind) for each in _split(text)]
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Values between commas; what follows a dataset's name with a comma and a = belongs to it.
+
+    >>> _split("digits,synthetic:nodes=60,classes=4,cora_ml")
+    ['digits', 'synthetic:nodes=60,classes=4', 'cora_ml']
+    """
+    found: list[str] = []
+    for part in text.split(","):
+        if found and re.match(r"\w+=", part):
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return found
+
+
+def _value(name: str, text: str, kind: Any) -> Any:
+    if kind is str or str in typing.get_args(kind):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(f"{name} must be a whole number, or several separated by commas, not '{text}'") from None
+
+
 def _option(name: str, kind: Any, option: Option) -> Any:
     flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
     names = (flag,) if name in FLAGS or kind is bool else ()
+    if option.several:
+        kind = str if kind is str else str | None
     completion = None if option.among is tuple else lambda: list(option.among())
     return Annotated[
         kind, typer.Option(*names, help=option.help, metavar=option.metavar or None, autocompletion=completion)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, app
 from delome.cli.messages import shown_progress
-from delome.cli.options import with_options_of
+from delome.cli.options import several_values, with_options_of
+from delome.cli.sweep import Cluster, DryRun, Jobs, Models, Select, SelectTasks, run_plan
+from delome.errors import ParameterError
 from delome.experiment.options import RunOptions
+
+if TYPE_CHECKING:
+    from delome.experiment.plan import Plan
 
 
 @app.command()
@@ -21,7 +26,10 @@ def run(
     data_root: DataRoot = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Run folder.  [default: runs/DATASET-METHOD-SETTING-HASH]"),
+        typer.Option(
+            metavar="FOLDER",
+            help="Run folder, or with several runs the folder of theirs.  [default: runs/DATASET-METHOD-SETTING-HASH]",
+        ),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over; what the run folder holds is kept as a backup beside it.")
@@ -32,6 +40,12 @@ def run(
             metavar="SECONDS", help="Time between checkpoints inside a task; there is one after each task anyway."
         ),
     ] = 60,
+    jobs: Jobs = None,
+    cluster: Cluster = "local",
+    select: Select = None,
+    select_tasks: SelectTasks = 3,
+    models: Models = False,
+    dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -43,10 +57,34 @@ def run(
 
     A run that was interrupted, even killed, resumes when the same command is given again, and ends with the identical
     result.
+
+    Several values with commas between them, as in --method delome,ergnn --budget 5,20, are several runs: see
+    'delome sweep --help'.
     """
+    lists = several_values(RunOptions, options)
+    if jobs or dry_run or select or cluster != "local" or any(len(values) > 1 for values in lists.values()):
+        if fresh:
+            raise ParameterError("--fresh is for a single run: choose another folder with --out")
+        run_plan(
+            _plan(options | lists),
+            out or Path("runs"),
+            dry_run=dry_run,
+            quiet=quiet,
+            verbose=verbose,
+            as_json=as_json,
+            select=select,
+            select_tasks=select_tasks,
+            jobs=jobs,
+            cluster=cluster,
+            keep_models=models,
+            checkpoint_every=checkpoint_every,
+            data_root=data_root,
+        )
+        return
     from delome import commands
     from delome.experiment import Stop
 
+    options |= {name: values[0] for name, values in lists.items()}
     stop = Stop()
     with shown_progress(quiet, verbose) as watcher, stop.on_signals():
         found = commands.run(
@@ -62,6 +100,17 @@ def run(
         print(json.dumps(found.as_dict(), allow_nan=False))
         return
     _print_result(found.result, found.folder, found.figures)
+
+
+def _plan(options: dict[str, Any]) -> Plan:
+    """The plan of options that may be lists."""
+    from delome.experiment.plan import Plan
+
+    assigned = [text.partition("=") for text in options.pop("assignments") or []]
+    if odd := [name for name, equals, _ in assigned if not equals]:
+        raise ParameterError(f"'{odd[0]}' is not of the form name=value")
+    given = {name: value for name, value in options.items() if value is not None}
+    return Plan(given | {"set": {name.strip(): value.strip() for name, _, value in assigned}})
 
 
 def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from delome.datasets.fetching.reading import Progress, silent
 from delome.experiment.config import RunConfig
+from delome.experiment.cost import expected_seconds
 from delome.experiment.plan import Plan
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.selection import Candidate, Selection, winner, write_selection
 from delome.experiment.signals import Stop
-from delome.experiment.sweep import Sweep, name_of, run_sweep
+from delome.experiment.sweep import Sweep, name_of, run_sweep, survey
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,53 @@ def sweep(
     sweeps.append(run(configs))
     failed = {name_of(job): why for each in sweeps for job, why in each.failed.items()}
     return SweepReport(place, configs, len(sweeps[-1].done), sweeps[-1].found, failed)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan would run: its jobs by name with their seconds on one core, and how many are finished."""
+
+    seconds: dict[str, float]
+    finished: int
+    candidates: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of a dry run."""
+        return {
+            "runs": self.seconds,
+            "finished": self.finished,
+            "candidates": self.candidates,
+            "seconds_on_one_core": sum(self.seconds.values()),
+        }
+
+    def in_words(self) -> str:
+        """A line for each run, and the sum."""
+        lines = [f"{name}: about {_duration(seconds)}" for name, seconds in self.seconds.items()]
+        tried = f", {self.candidates} of them candidates of the selection" if self.candidates else ""
+        total = f"{len(self.seconds)} runs to do{tried}; {self.finished} are finished"
+        return "\n".join([*lines, f"{total}; roughly {_duration(sum(self.seconds.values()))} on one core"])
+
+
+def estimate(
+    plan: Plan,
+    out: str | Path,
+    select: Selection | None = None,
+    data_root: str | Path | None = None,
+    progress: Progress = silent,
+) -> Estimate:
+    """What `sweep` would do, from the sizes of graphs and networks; winners of a selection count once more."""
+    select = select or Selection.of(plan.select)
+    configs = plan.configs()
+    tried = [each.tried for config in configs for each in (select.candidates(config) if select else [])]
+    every = {config.digest: config for config in [*tried, *configs]}
+    root = None if data_root is None else Path(data_root)
+    state, _, streams = survey(every.values(), Path(out), root, progress)
+    cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
+    return Estimate(cost, len(state.done), len(tried))
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=max(1, round(seconds))))
 
 
 def _chosen(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> list[RunConfig]:

@@ -164,6 +164,11 @@ class RunConfig:
         return cast("int | None", _inside(self.parameters, "budget"))
 
     @property
+    def hidden(self) -> int | None:
+        """Hidden units of the network, if it says how many."""
+        return cast("int | None", _inside(self.parameters, "hidden"))
+
+    @property
     def protocol(self) -> dict[str, Any]:
         """How the numbers are measured, printed beside them."""
         return {

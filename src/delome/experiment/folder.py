@@ -265,23 +265,23 @@ def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     >>> _differences({"seeds": [0], "parameters": {"tau": 1}}, {"seeds": [0], "parameters": {"tau": 2}})
     ['tau 1 there, 2 here']
     """
-    flat = [{**each, **_flat(each["parameters"]), "parameters": None} for each in (found, wanted)]
+    both = [{**each, **flat(each["parameters"]), "parameters": None} for each in (found, wanted)]
     return [
-        f"{key} {_brief(flat[0].get(key))} there, {_brief(flat[1].get(key))} here"
-        for key in sorted({*flat[0], *flat[1]})
-        if flat[0].get(key) != flat[1].get(key)
+        f"{key} {_brief(both[0].get(key))} there, {_brief(both[1].get(key))} here"
+        for key in sorted({*both[0], *both[1]})
+        if both[0].get(key) != both[1].get(key)
     ]
 
 
-def _flat(parameters: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(parameters: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Parameters of parts under their dotted names; the name of a part under that of the parameter."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in parameters.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
+            found |= flat(value, f"{prefix}{name}.")
         else:
-            flat[prefix[:-1] if prefix and name == "name" else prefix + name] = value
-    return flat
+            found[prefix[:-1] if prefix and name == "name" else prefix + name] = value
+    return found
 
 
 def _brief(value: Any) -> str:

@@ -22,6 +22,8 @@ class Option(Param):
 
     metavar: str = ""
     among: Callable[[], Iterable[str]] = tuple
+    several: bool = False
+    """Whether the command line takes several values, separated by commas: each combination is then a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,7 @@ class RunOptions:
             "Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
             metavar="NAME",
             among=lambda: DATASETS,
+            several=True,
         ),
     ] = "digits"
     method: Annotated[
@@ -42,6 +45,7 @@ class RunOptions:
             "How to learn without forgetting; see 'delome methods'. Your own: module:Class.",
             metavar="NAME",
             among=lambda: METHODS,
+            several=True,
         ),
     ] = "delome"
     setting: Annotated[
@@ -50,14 +54,21 @@ class RunOptions:
             "cil: a node may be of any class seen so far; til: its task is known.",
             metavar="cil|til",
             among=lambda: get_args(Setting),
+            several=True,
         ),
     ] = "cil"
     backbone: Annotated[
         str | None,
-        Option("Network: sgc, gcn, gat or module:Class.  [default: sgc]", metavar="NAME", among=lambda: BACKBONES),
+        Option(
+            "Network: sgc, gcn, gat or module:Class.  [default: sgc]",
+            metavar="NAME",
+            among=lambda: BACKBONES,
+            several=True,
+        ),
     ] = None
     budget: Annotated[
-        int | None, Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS")
+        int | None,
+        Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS", several=True),
     ] = None
     classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
     tasks: Annotated[int | None, Option("Learn only the first N tasks of the stream.  [default: all]", metavar="N")] = (

@@ -95,7 +95,7 @@ def run_sweep(
     Without a ``shared_disk`` the workers of a cluster send home what they wrote.
     """
     stop = Stop() if stop is None else stop
-    state, graphs = _survey(configs, out, data_root, progress)
+    state, graphs, _ = survey(configs, out, data_root, progress)
     log.info("%d runs, %d of them finished before", len(state.jobs), len(state.done))
     if not state.left:
         return state
@@ -116,10 +116,10 @@ def run_sweep(
     return state
 
 
-def _survey(
+def survey(
     configs: Iterable[RunConfig], out: Path, data_root: Path | None, progress: Progress
-) -> tuple[Sweep, dict[str, Graph]]:
-    """All jobs, those that are done already, and the graphs."""
+) -> tuple[Sweep, dict[str, Graph], dict[str, TaskStream]]:
+    """All jobs, those that are done already, the graphs and the streams."""
     graphs: dict[str, Graph] = {}
     streams: dict[str, TaskStream] = {}
     state = Sweep([], {})
@@ -135,7 +135,7 @@ def _survey(
             if is_finished(job.folder, identity, seed):
                 state.done.append(job)
     state.found = len(state.done)
-    return state, graphs
+    return state, graphs, streams
 
 
 def _run_all(state: Sweep, workers: Engine, graphs: dict[str, Graph], orders: Orders, stop: Stop) -> None:

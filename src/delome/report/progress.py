@@ -1,14 +1,21 @@
-"""Live progress of a command in a terminal: which task, which phase, how long still."""
+"""Live progress of a command in a terminal: which run, which task, which phase, how long still."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
+from delome.experiment.sweep import Sweep, name_of
 from delome.progress import Tracker, Watcher
+from delome.report.terminal import literal
 
 
 class RunProgress(Watcher):
@@ -65,3 +72,30 @@ class _ShownTracker(Tracker):
 
     def show(self, phase: str, done: int, total: int) -> None:
         self.shown.bars.update(self.shown.phase, description=f"  {phase}", completed=done, total=total, visible=True)
+
+
+class SweepProgress:
+    """How far the runs of a plan are: what is done, what runs and at which task, what failed."""
+
+    def __init__(self, console: Console, shown: bool) -> None:
+        self.live = Live(console=console, transient=True, refresh_per_second=2)
+        self.shown = shown
+
+    def loading(self, activity: str, done: int, total: int | None) -> None:
+        """Shows that a graph is loaded."""
+        if self.shown:
+            self.live.update(Text(f"{activity}: {done // 10**6} MB"))
+
+    def show(self, sweep: Sweep) -> None:
+        """Shows how far it is."""
+        if not self.shown:
+            return
+        running, remaining = sweep.running, sweep.remaining
+        left = "" if remaining is None else f", about {timedelta(seconds=round(remaining))} left"
+        counts = f"{len(sweep.done)} of {len(sweep.jobs)} runs done, {len(running)} running, {len(sweep.failed)} failed"
+        lines = Table.grid(padding=(0, 2))
+        for job, tasks in running.items():
+            bar = ProgressBar(sweep.tasks[job], tasks, width=20)
+            lines.add_row(literal(name_of(job)), bar, f"task {min(tasks + 1, sweep.tasks[job])} of {sweep.tasks[job]}")
+        stopping = ["stopping: every run finishes its step and writes a checkpoint"] if sweep.stopped else []
+        self.live.update(Group(f"{counts}{left}", lines, *stopping))

@@ -1,0 +1,68 @@
+"""``delome results``: one table of all runs below some folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from delome.cli.app import among, app
+from delome.errors import ParameterError, unknown
+
+FORMATS = ("table", "csv", "markdown", "latex", "json")
+
+
+@app.command()
+def results(
+    folders: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", show_default=False)] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="|".join(FORMATS), help="How to print.", autocompletion=among(FORMATS))
+    ] = "table",
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,…", help="Settings that tell rows apart.  [default: all in which runs differ]"),
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(metavar="NAME,…", help="aa, af, learning, anytime, last, micro_…, validation_…, seconds, bytes."),
+    ] = "aa,af",
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Test method A against B, paired over seeds."),
+    ] = None,
+    candidates: Annotated[
+        bool, typer.Option("--candidates", help="Also show runs that a selection has tried and not chosen.")
+    ] = False,
+) -> None:
+    """Show what all runs below folders have measured: mean ± std over seeds, best in bold.
+
+    Without arguments: the folder 'runs'. Rows that were not measured in the same way are pointed out below the table.
+    """
+    from delome.experiment.collection import collect
+    from delome.experiment.comparison import tabulate
+    from delome.report import formats
+
+    if form not in FORMATS:
+        raise ParameterError(unknown("format", form, FORMATS))
+    records = collect(folders or [Path("runs")])
+    metrics = metric.split(",")
+    table = tabulate(records, by=None if by is None else by.split(","), metrics=metrics, candidates=candidates)
+    compared = [] if compare is None else table.compare(*compare, metrics[0])
+    if form == "json":
+        print(formats.document(table, compared), end="")
+        return
+    if not table.rows:
+        raise ParameterError("there are no finished runs below these folders: 'delome run' makes some")
+    if form == "table":
+        console = Console()
+        console.print(formats.terminal_table(table))
+        for line in [*(each.in_words(metrics[0]) for each in compared), *table.footnotes]:
+            console.print(line, highlight=False, markup=False)
+        return
+    written = {"csv": formats.comma_separated, "markdown": formats.markdown, "latex": formats.latex}[form](table)
+    print(written, end="")
+    mark = {"csv": None, "markdown": "", "latex": "% "}[form]
+    for each in compared if mark is not None else []:
+        print(f"{mark}{each.in_words(metrics[0])}")

@@ -1,0 +1,36 @@
+"""What runs have measured, as a table of numbers for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delome.errors import ParameterError
+from delome.experiment.collection import collect
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def results(*folders: str | Path) -> DataFrame:
+    """A pandas ``DataFrame`` with a line for each seed of each run below folders (``runs`` if none is given).
+
+    Columns are the settings, ``seed``, ``finished``, ``selection``, ``candidate`` and every metric.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ParameterError("delome.results needs pandas: pip install 'delome[pandas]'") from None
+    lines = [
+        {
+            **record.config,
+            "seed": record.seed,
+            "finished": record.finished,
+            "selection": record.selection,
+            "candidate": record.candidate,
+            **record.metrics,
+            "folder": record.folder,
+        }
+        for record in collect(folders or ["runs"])
+    ]
+    return pd.DataFrame(lines)

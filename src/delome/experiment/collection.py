@@ -1,0 +1,154 @@
+"""Collection: what all runs below some folders have measured, a record for each seed of each run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from delome.errors import ParameterError, PersistenceError
+from delome.experiment.folder import CONFIG, CONFIG_KIND, flat
+from delome.experiment.seed_folder import RESULT, RESULT_KIND
+from delome.experiment.selection import FOLDER as SELECTIONS
+from delome.experiment.selection import KIND as SELECTION_KIND
+from delome.persistence.documents import read_document, write_document
+
+INDEX, INDEX_KIND = ".index.json", "index of results"
+MOST = 1 << 30
+PRUNED = ("model", "progress")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One seed of a run: its configuration (parameters under dotted names), how it was measured, and what came out.
+
+    ``selection`` names the protocol by which its parameters were chosen; a ``candidate`` was tried and not chosen.
+    """
+
+    folder: str
+    run: str
+    seed: int
+    config: dict[str, Any]
+    protocol: dict[str, Any]
+    metrics: dict[str, float | None]
+    tasks: int
+    finished: bool
+    selection: str = ""
+    candidate: bool = False
+
+
+def collect(folders: Iterable[str | Path]) -> list[Record]:
+    """Records of all runs below folders, also of unfinished ones that have learned a task.
+
+    An index in each folder remembers what was read, so that only what is new or changed is read again.
+    """
+    found = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise ParameterError(f"'{folder}' is not a folder: give folders of runs or sweeps")
+        found.extend(_with_selections(folder, _records(folder)))
+    return found
+
+
+def _records(root: Path) -> list[Record]:
+    known = _index(root)
+    fresh: dict[str, Any] = {}
+    configs: dict[Path, tuple[dict[str, Any], dict[str, Any]] | None] = {}
+    for file in _result_files(root):
+        name = str(file.relative_to(root))
+        state = file.stat()
+        stamp = [state.st_mtime_ns, state.st_size]
+        entry = known.get(name)
+        if entry is None or entry["stamp"] != stamp:
+            record = _read(file, configs)
+            if record is None:
+                continue
+            entry = {"stamp": stamp, "record": asdict(record)}
+        fresh[name] = entry
+    if fresh != known:
+        with suppress(OSError, PersistenceError):  # on a read-only disk everything is read again
+            write_document(root / INDEX, INDEX_KIND, {"files": fresh})
+    return [Record(**entry["record"]) for entry in fresh.values()]
+
+
+def _index(root: Path) -> dict[str, Any]:
+    try:
+        files = read_document(root / INDEX, INDEX_KIND, MOST)["files"]
+        for entry in files.values():
+            Record(**entry["record"])
+        return dict(files)
+    except (PersistenceError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _result_files(root: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in PRUNED and not name.startswith("."))
+        if RESULT in files:
+            yield Path(place) / RESULT
+
+
+def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]] | None]) -> Record | None:
+    """The record of a seed; none if it is no result of a run, or damaged."""
+    folder = file.parent.parent
+    try:
+        if folder not in configs:
+            configs[folder] = None
+            document = read_document(folder / CONFIG, CONFIG_KIND, MOST)
+            configs[folder] = document["run"], document["stream"]
+        if (known := configs[folder]) is None:
+            return None
+        run, stream = known
+        found = read_document(file, RESULT_KIND, MOST)
+        if not found["tasks"]:
+            return None
+        metrics = {name: value for name, value in found.items() if isinstance(value, float) or value is None}
+        metrics.pop("model", None)
+        metrics |= {"seconds": sum(found["seconds"].values()), "bytes": float(found["memory"]["bytes"])}
+        return Record(
+            folder=str(folder),
+            run=str(found["run"]),
+            seed=int(found["seed"]),
+            config=flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"]),
+            protocol={
+                "split": _in_words(stream.get("split")),
+                "inter-task edges": stream.get("inter_task_edges"),
+                "classes per task": stream.get("classes_per_task"),
+                "tasks": len(stream["tasks"]),
+                "graph": str(stream["graph"]["sha256"])[:8] if "graph" in stream else None,
+            },
+            metrics=metrics,
+            tasks=len(found["tasks"]),
+            finished=bool(found["finished"]),
+        )
+    except (PersistenceError, KeyError, TypeError, AttributeError, ValueError, OSError):
+        return None
+
+
+def _in_words(split: Any) -> str:
+    if not isinstance(split, dict):
+        return "unknown"
+    return " ".join(str(value)[:16] for value in split.values())
+
+
+def _with_selections(root: Path, records: list[Record]) -> list[Record]:
+    """The records, with those that a selection has chosen or only tried marked."""
+    chosen: dict[str, str] = {}
+    tried: set[str] = set()
+    for file in root.rglob(f"{SELECTIONS}/*.json"):
+        with suppress(PersistenceError, KeyError, TypeError, IndexError, AttributeError):
+            found = read_document(file, SELECTION_KIND, MOST)
+            first = "" if found["tasks"] is None else f" (first {found['tasks']} tasks)"
+            best = found["candidates"][found["winner"]]
+            words = ", ".join(f"{name} {value}" for name, value in best["chosen"].items())
+            chosen[best["whole"]] = f"{found['protocol']}{first}: {words}"
+            tried |= {each["tried"] for each in found["candidates"]}
+    marked = []
+    for record in records:
+        name = Path(record.folder).name
+        marks = {"selection": chosen.get(name, ""), "candidate": name in tried and name not in chosen}
+        marked.append(Record(**asdict(record) | marks))
+    return marked

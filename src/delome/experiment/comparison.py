@@ -1,0 +1,226 @@
+"""Table of results: rows of equal configuration, means over seeds, and which differences are more than luck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, stdev
+from typing import Any
+
+from delome.errors import ParameterError, unknown
+from delome.experiment.collection import Record
+
+KEYS = ("dataset", "setting", "method", "backbone", "budget")
+"""What a row is always described by; other settings are added if rows differ in them."""
+
+BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks")
+"""Settings that are no columns: how something is measured is told in a footnote."""
+
+METRICS = ("aa", "af")
+LOWER_IS_BETTER = ("seconds", "bytes")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Runs of equal configuration: their settings, and a record for each seed."""
+
+    settings: dict[str, Any]
+    records: tuple[Record, ...]
+
+    def values(self, metric: str) -> list[float]:
+        """The numbers of all seeds."""
+        found = [record.metrics.get(metric) for record in self.records]
+        return [value for value in found if value is not None]
+
+    def spread(self, metric: str) -> tuple[float, float] | None:
+        """Mean and standard deviation over seeds; none if it is undefined."""
+        values = self.values(metric)
+        return (mean(values), stdev(values) if len(values) > 1 else 0.0) if values else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two methods on the same data: mean difference over common seeds, its 95 % interval, p of a paired t-test."""
+
+    settings: dict[str, Any]
+    first: str
+    second: str
+    seeds: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+
+    def in_words(self, metric: str) -> str:
+        where = ", ".join(str(value) for value in self.settings.values() if value is not None)
+        start = f"{self.first} − {self.second} ({where}): {metric.upper()} {self.difference:+.2f}"
+        if self.p is None or self.low is None or self.high is None:
+            return f"{start}, {self.seeds} common seeds: too few for a test"
+        return f"{start}, 95 % interval {self.low:+.2f} to {self.high:+.2f}, p = {self.p:.3g}, {self.seeds} seeds"
+
+
+@dataclass
+class ResultTable:
+    """Rows, the settings that are columns, the numbers that are shown, and what a reader must know about them."""
+
+    rows: list[Row]
+    columns: list[str]
+    metrics: list[str]
+    footnotes: list[str] = field(default_factory=list)
+
+    def best(self, metric: str) -> set[int]:
+        """Numbers of the rows with the best mean among those of the same dataset and setting."""
+        groups: dict[Any, list[tuple[float, int]]] = {}
+        sign = -1 if metric in LOWER_IS_BETTER else 1
+        for number, row in enumerate(self.rows):
+            if (found := row.spread(metric)) is not None:
+                key = row.settings.get("dataset"), row.settings.get("setting")
+                groups.setdefault(key, []).append((sign * found[0], number))
+        winners = {key: max(group)[0] for key, group in groups.items() if len(group) > 1}
+        return {number for key, group in groups.items() for value, number in group if value == winners.get(key)}
+
+    def compare(self, first: str, second: str, metric: str) -> list[Comparison]:
+        """Differences between rows of two methods that have all else in common, by a paired test over seeds."""
+        known = {str(row.settings["method"]) for row in self.rows}
+        for name in (first, second):
+            if name not in known:
+                raise ParameterError(unknown("method in these results", name, known))
+        of = {name: [row for row in self.rows if row.settings["method"] == name] for name in (first, second)}
+        pairs = [(one, two) for one in of[first] for two in of[second] if _beside(one) == _beside(two)]
+        found = [_paired(one, two, metric) for one, two in pairs]
+        if not any(found):
+            raise ParameterError(f"no runs of {first} and {second} share dataset, setting, backbone, budget and a seed")
+        return [comparison for comparison in found if comparison is not None]
+
+
+def _beside(row: Row) -> dict[str, Any]:
+    """What two rows must share to be compared: all that describes them but the method."""
+    return {name: row.settings.get(name) for name in KEYS if name != "method"}
+
+
+def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
+    from scipy.stats import ttest_rel  # takes a while to import
+
+    theirs = {record.seed: record.metrics.get(metric) for record in two.records}
+    pairs = []
+    for record in one.records:
+        own, other = record.metrics.get(metric), theirs.get(record.seed)
+        if own is not None and other is not None:
+            pairs.append((own, other))
+    if not pairs:
+        return None
+    differences = [own - other for own, other in pairs]
+    low = high = p = None
+    if len(set(differences)) > 1:
+        test = ttest_rel(*zip(*pairs, strict=True))
+        interval = test.confidence_interval(0.95)
+        low, high, p = float(interval.low), float(interval.high), float(test.pvalue)
+    names = str(one.settings["method"]), str(two.settings["method"])
+    return Comparison(_beside(one), *names, len(pairs), mean(differences), low, high, p)
+
+
+def tabulate(
+    records: Sequence[Record],
+    *,
+    by: Iterable[str] | None = None,
+    metrics: Iterable[str] | None = None,
+    candidates: bool = False,
+) -> ResultTable:
+    """Finished runs as rows, means over seeds; ``by`` names the settings that tell rows apart.
+
+    Runs that only a selection has tried are left out unless ``candidates`` are wanted.
+    """
+    finished = [record for record in records if record.finished]
+    shown_records = [record for record in finished if candidates or not record.candidate]
+    settings = [_settings(record) for record in shown_records]
+    differing = _differing(settings)
+    if by is None:
+        columns = [key for key in KEYS if any(each.get(key) is not None for each in settings)]
+        columns += [name for name in differing if name not in columns and name not in BESIDE]
+    else:
+        columns = list(by)
+        names = {name for each in settings for name in each}
+        if odd := [name for name in columns if name not in names]:
+            raise ParameterError(unknown("setting", odd[0], names))
+    wanted = list(METRICS if metrics is None else metrics)
+    known = {name for record in shown_records for name in record.metrics}
+    if shown_records and (odd := [name for name in wanted if name not in known]):
+        raise ParameterError(unknown("metric", odd[0], known))
+    rows: dict[str, tuple[dict[str, Any], list[Record]]] = {}
+    for record, each in zip(shown_records, settings, strict=True):
+        own = {name: each.get(name) for name in columns}
+        key = record.run if by is None else repr(own)
+        rows.setdefault(key, (own, []))[1].append(record)
+    table = ResultTable([Row(own, tuple(found)) for own, found in rows.values()], columns, wanted)
+    table.rows.sort(key=lambda row: [_rank(row.settings.get(name)) for name in columns])
+    table.footnotes = _footnotes(table, records, candidates)
+    return table
+
+
+def _rank(value: Any) -> tuple[bool, float, str]:
+    """Numbers in their order, then words in theirs."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not number, float(value) if number else 0.0, str(value)
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    """Settings under the shortest names that tell them apart: ``memory.budget`` is called ``budget``."""
+    short: dict[str, Any] = {}
+    for path, value in record.config.items():
+        name = path.rpartition(".")[2]
+        short[path if name in short else name] = value
+    if record.selection:
+        short["selection"] = record.selection
+    return short
+
+
+def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
+    """Settings that have several values among runs of one method: of another method they are what it is."""
+    found: dict[str, None] = {}
+    for method in dict.fromkeys(each["method"] for each in settings):
+        own = [each for each in settings if each["method"] == method]
+        for name in {name: None for each in own for name in each}:
+            if len({repr(each.get(name)) for each in own}) > 1:
+                found[name] = None
+    if any("selection" in each for each in settings):
+        found["selection"] = None
+    return list(found)
+
+
+def _averaged(table: ResultTable) -> str:
+    """Says over what a row averages beside seeds."""
+    found: dict[str, set[str]] = {}
+    for row in table.rows:
+        settings = [_settings(record) for record in row.records]
+        for name in {name for each in settings for name in each} - set(BESIDE):
+            values = {str(each.get(name)) for each in settings}
+            if len(values) > 1:
+                found.setdefault(name, set()).update(values)
+    listed = "; ".join(f"{name} ({', '.join(sorted(values))})" for name, values in sorted(found.items()))
+    return f"rows average over {listed}" if listed else ""
+
+
+def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) -> list[str]:
+    shown_records = [record for row in table.rows for record in row.records]
+    notes = [note for note in [_averaged(table)] if note]
+    for name in ("split", "inter-task edges", "classes per task", "tasks"):
+        for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
+            own = [record for record in shown_records if record.config["dataset"] == dataset]
+            values = sorted({str(record.protocol.get(name)) for record in own})
+            if len(values) > 1:
+                notes.append(f"rows of {dataset} differ in {name}: {', '.join(values)}; do not compare them")
+    for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
+        graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
+        if len(graphs) > 1:
+            notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
+    counts = sorted({len(row.records) for row in table.rows})
+    if len(counts) > 1:
+        notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
+    mixed = {bool(record.selection) for record in shown_records}
+    if len(mixed) > 1:
+        notes.append("parameters were selected for some rows only")
+    if unfinished := sum(not record.finished for record in records):
+        notes.append(f"{unfinished} unfinished runs are left out")
+    if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
+        notes.append(f"{left_out} runs that a selection has only tried are left out (--candidates shows them)")
+    return notes
