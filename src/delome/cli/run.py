@@ -62,7 +62,7 @@ def run(
     'delome sweep --help'.
     """
     lists = several_values(RunOptions, options)
-    if jobs or dry_run or select or cluster != "local" or any(len(values) > 1 for values in lists.values()):
+    if jobs is not None or dry_run or select or cluster != "local" or any(len(values) > 1 for values in lists.values()):
         if fresh:
             raise ParameterError("--fresh is for a single run: choose another folder with --out")
         run_plan(

@@ -131,7 +131,8 @@ def run_plan(
         records = [record for record in collect([out]) if Path(record.folder).name in slugs]
         table = tabulate(records)
         console = Console()
-        console.print(terminal_table(table))
+        if table.rows:
+            console.print(terminal_table(table))
         for line in [*table.footnotes, f"run folders: {out}"]:
             console.print(line, highlight=False, markup=False)
     if report.failed:

@@ -71,7 +71,8 @@ def _records(root: Path) -> list[Record]:
     if fresh != known:
         with suppress(OSError, PersistenceError):  # on a read-only disk everything is read again
             write_document(root / INDEX, INDEX_KIND, {"files": fresh})
-    return [Record(**entry["record"]) for entry in fresh.values()]
+    # the folder may have been moved since
+    return [Record(**entry["record"] | {"folder": str((root / name).parents[1])}) for name, entry in fresh.items()]
 
 
 def _index(root: Path) -> dict[str, Any]:

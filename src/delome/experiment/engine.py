@@ -42,12 +42,17 @@ class Engine(Protocol):
     def map(self, function: Callable[[Any, Any], Any], common: Any, items: Iterable[Any]) -> Iterator[Answer]: ...
 
 
-def engine(cluster: str, jobs: int | None, bytes_each: int) -> Engine:
-    """The engine of a name; by default as many jobs as fit."""
+def check_engine(cluster: str, jobs: int | None) -> None:
+    """Refuses what is no engine."""
     if cluster not in CLUSTERS:
         raise ParameterError(f"cluster must be one of {', '.join(CLUSTERS)}, not '{cluster}'")
     if jobs is not None and jobs < 1:
         raise ParameterError(f"jobs must be at least 1, not {jobs}")
+
+
+def engine(cluster: str, jobs: int | None, bytes_each: int) -> Engine:
+    """The engine of a name; by default as many jobs as fit."""
+    check_engine(cluster, jobs)
     return Processes(jobs or fitting_jobs(bytes_each)) if cluster == "local" else RayTasks(jobs)
 
 

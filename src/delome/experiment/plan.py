@@ -128,7 +128,9 @@ def _resolved(options: Mapping[str, Any]) -> RunConfig:
     try:
         return RunConfig.resolve(**own, assignments=assignments)
     except ParameterError as error:
-        named = ", ".join(f"{name.removeprefix(f'{SET}.')} {value}" for name, value in options.items())
+        defaults = RunOptions()
+        given = {name: value for name, value in options.items() if getattr(defaults, name, None) != value}
+        named = ", ".join(f"{name.removeprefix(f'{SET}.')} {value}" for name, value in given.items())
         raise ParameterError(f"a run of the plan is impossible ({named}): {error}") from None
 
 

@@ -18,7 +18,7 @@ from delome.datasets import load_graph
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import PersistenceError
 from delome.experiment.config import RunConfig
-from delome.experiment.engine import Died, Engine, engine
+from delome.experiment.engine import Died, Engine, check_engine, engine
 from delome.experiment.folder import EVENTS, identity_of
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.seed_folder import MATRIX, is_finished
@@ -95,6 +95,7 @@ def run_sweep(
     Without a ``shared_disk`` the workers of a cluster send home what they wrote.
     """
     stop = Stop() if stop is None else stop
+    check_engine(cluster, jobs)
     state, graphs, _ = survey(configs, out, data_root, progress)
     log.info("%d runs, %d of them finished before", len(state.jobs), len(state.done))
     if not state.left:
@@ -144,10 +145,12 @@ def _run_all(state: Sweep, workers: Engine, graphs: dict[str, Graph], orders: Or
         for job, outcome in workers.map(_work, (graphs, orders), _until(stop, state.left)):
             if isinstance(outcome, Died):
                 tries[job] += 1
-                outcome = Outcome(job, STOPPED)
                 if tries[job] == TRIES:
-                    outcome = Outcome(job, FAILED, f"its worker died {TRIES} times: is there enough memory?")
-            _note(state, outcome)
+                    _note(state, Outcome(job, FAILED, f"its worker died {TRIES} times: is there enough memory?"))
+            elif outcome.status == STOPPED:
+                stop.signal_number = stop.signal_number or outcome.signal_number
+            else:
+                _note(state, outcome)
 
 
 def _until(stop: Stop, jobs: list[Job]) -> Iterator[Job]:
@@ -170,10 +173,8 @@ def _note(state: Sweep, outcome: Outcome) -> None:
             state.done.append(job)
         except PersistenceError as error:
             state.failed[job] = str(error)
-    elif outcome.status == FAILED:
-        state.failed[job] = outcome.sentence
     else:
-        return
+        state.failed[job] = outcome.sentence
     ended = f"{len(state.done) + len(state.failed)} of {len(state.jobs)}"
     if job in state.failed:
         log.warning("%s failed (%s): %s", name_of(job), ended, state.failed[job])

@@ -56,6 +56,7 @@ class Outcome:
     status: str
     sentence: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
+    signal_number: int | None = None
 
 
 _last: tuple[str, TaskStream] | None = None
@@ -75,8 +76,8 @@ def work(job: Job, graph: Graph, orders: Orders) -> Outcome:
                 files = [file for file in here.folder.rglob("*") if file.is_file()]
                 content = {str(file.relative_to(here.folder)): file.read_bytes() for file in files}
                 return Outcome(job, DONE, files=content)
-    except Stopped:
-        return Outcome(job, STOPPED)
+    except Stopped as stopped:
+        return Outcome(job, STOPPED, signal_number=stopped.signal_number)
     except DelomeError as error:
         return Outcome(job, FAILED, str(error))
     except MemoryError:

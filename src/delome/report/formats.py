@@ -12,6 +12,8 @@ from delome.experiment.comparison import Comparison, ResultTable, Row
 from delome.printable import csv_field
 from delome.report.terminal import literal
 
+SHOWN = ("method", "selection")
+"""Settings that have a column even if all rows share them."""
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
@@ -21,9 +23,9 @@ LATEX = str.maketrans(
 def terminal_table(table: ResultTable) -> Table:
     """For people: best means in bold, what all rows have in common in the title."""
     same = [name for name in table.columns if len({str(row.settings.get(name)) for row in table.rows}) == 1]
-    columns = [name for name in table.columns if name not in same or name == "method"]
+    columns = [name for name in table.columns if name not in same or name in SHOWN]
     first = table.rows[0].settings
-    drawn = Table(title=", ".join(f"{name} {literal(_word(first.get(name)))}" for name in same if name != "method"))
+    drawn = Table(title=", ".join(f"{name} {literal(_word(first.get(name)))}" for name in same if name not in SHOWN))
     for name in columns:
         drawn.add_column(name, overflow="fold")
     drawn.add_column("seeds", justify="right")

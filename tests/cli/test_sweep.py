@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+SMALL = "synthetic:nodes=60,classes=4"
+LISTS = (
+    "--dataset",
+    f"digits,{SMALL}",
+    "--method",
+    "finetune,delome",
+    "--budget",
+    "2,3",
+    "--epochs",
+    "1",
+    "--tasks",
+    "1",
+)
+
+
+def test_lists_are_several_runs(cli: Cli, folder: Path) -> None:
+    outcome = cli("run", *LISTS, "--dry-run", "--json")
+    assert outcome.code == 0
+    found = json.loads(outcome.out)
+    assert len(found["runs"]) == 6 and found["finished"] == 0 and found["seconds_on_one_core"] > 0
+    assert not (folder / "runs").exists()  # nothing was run
+    plain = cli("run", *LISTS, "--dry-run")
+    assert "6 runs to do; 0 are finished; roughly" in plain.out
+
+
+def test_a_sweep_prints_its_table_and_adds_only_what_is_missing(cli: Cli, folder: Path) -> None:
+    (folder / "plan.toml").write_text(f'dataset = "{SMALL}"\nmethod = ["finetune", "joint"]\nepochs = 2\nseeds = 2\n')
+    outcome = cli("sweep", "plan.toml", "--jobs", "1")
+    assert outcome.code == 0 and "joint" in outcome.out and "run folders: runs" in outcome.out
+    assert outcome.err.count("is done") == 4
+    more = cli("run", "--dataset", SMALL, "--method", "finetune,joint", "--epochs", "2", "--seeds", "3", "--jobs", "1")
+    assert more.err.count("is done") == 2 and "delome: 6 runs, 4 of them finished before" in more.err
+    document = json.loads(cli("sweep", "plan.toml", "--json", "-q").out)
+    assert (document["finished"], document["finished_before"], len(document["runs"])) == (4, 4, 2)
+    shown = cli("results", "--compare", "joint", "finetune")
+    assert shown.code == 0 and "joint − finetune" in shown.out and "3 seeds" in shown.out
+    csv = cli("results", "runs", "--format", "csv", "--metric", "validation_aa,anytime").out
+    assert csv.splitlines()[0].endswith("seeds,validation_aa,validation_aa_std,anytime,anytime_std")
+    assert len(json.loads(cli("results", "--format", "json").out)["rows"]) == 2
+    for form, sign in (("markdown", "|---|"), ("latex", r"\toprule")):
+        assert sign in cli("results", "--format", form).out
+
+
+def test_a_failed_run_is_in_the_exit_code(cli: Cli) -> None:
+    command = (
+        "run",
+        "--dataset",
+        SMALL,
+        "--method",
+        "finetune,joint",
+        "--set",
+        "lr=1e30",
+        "--epochs",
+        "2",
+        "--jobs",
+        "1",
+    )
+    outcome = cli(*command, "-q")
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1].startswith("delome: 2 runs failed, ")
+    assert "not finite" in outcome.err
+
+
+def test_selected_parameters_are_in_the_table(cli: Cli) -> None:
+    selected = ("--select", "honest", "--select", "strength=1,100", "--select-tasks", "1")
+    outcome = cli("run", "--dataset", SMALL, "--method", "ewc", "--epochs", "1", *selected, "--jobs", "1")
+    assert outcome.code == 0, outcome.err
+    assert "honest (first 1 tasks): strength" in " ".join(outcome.out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "--budget", "2,x"), "budget must be a whole number, or several separated by commas, not 'x'"),
+        (
+            ("run", "--method", "delome,joint", "--fresh"),
+            "--fresh is for a single run: choose another folder with --out",
+        ),
+        (("run", "--method", "delome,jint"), "a run of the plan is impossible (method jint): unknown method 'jint'"),
+        (("run", "--method", "delome,joint", "--set", "tau"), "'tau' is not of the form name=value"),
+        (("run", "--jobs", "0"), "jobs must be at least 1, not 0"),
+        (("run", "--cluster", "slurm"), "cluster must be one of local, ray, not 'slurm'"),
+        (("run", "--select", "best"), "unknown protocol of selection 'best'"),
+        (("sweep", "absent.toml"), "cannot read the plan 'absent.toml': No such file or directory"),
+        (("results", "absent"), "'absent' is not a folder: give folders of runs or sweeps"),
+        (("results", ".", "--format", "pdf"), "unknown format 'pdf'"),
+        (("results", "."), "there are no finished runs below these folders: 'delome run' makes some"),
+    ],
+)
+def test_a_wrong_command_is_refused_in_a_sentence(
+    arguments: tuple[str, ...], sentence: str, cli: Cli, folder: Path
+) -> None:
+    outcome = cli(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"delome: {sentence}"), outcome.err
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delome.errors import ParameterError
+from delome.experiment import RunConfig, RunFolder, run
+from delome.experiment.collection import INDEX, Record, collect
+from delome.experiment.comparison import tabulate
+from delome.experiment.seed_folder import RESULT_KIND
+from delome.persistence.documents import read_document, write_document
+
+SMALL = "synthetic:nodes=60,classes=4"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two methods with two seeds each."""
+    out = tmp_path_factory.mktemp("runs")
+    for method in ("finetune", "delome"):
+        config = RunConfig.resolve(SMALL, method, epochs=2, seeds=2, budget=3)
+        with RunFolder.open(out / config.slug, config, config.stream()) as folder:
+            run(config, config.stream(), folder)
+    return out
+
+
+def test_there_is_a_record_for_each_seed_of_each_run(runs: Path) -> None:
+    records = collect([runs])
+    assert sorted((each.config["method"], each.seed) for each in records) == [
+        (method, seed) for method in ("delome", "finetune") for seed in (0, 1)
+    ]
+    record = next(each for each in records if each.config["method"] == "delome")
+    assert (record.config["memory.budget"], record.config["memory"], record.tasks) == (3, "kernel-matching", 2)
+    found = read_document(Path(record.folder) / f"seed-{record.seed}" / "result.json", RESULT_KIND)
+    for name in ("aa", "af", "learning", "anytime", "last", "micro_aa", "validation_aa"):
+        assert record.metrics[name] == found[name]
+    assert record.metrics["bytes"] == found["memory"]["bytes"]
+    assert collect([Path(record.folder)]) == [each for each in records if each.folder == record.folder]
+    with pytest.raises(ParameterError, match="is not a folder"):
+        collect([runs / "absent"])
+
+
+def test_the_index_notices_what_is_new_changed_gone_or_damaged(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    out = tmp_path / "runs"
+    shutil.copytree(runs, out)
+    before = collect([out])
+    assert (out / INDEX).exists() and collect([out]) == before
+    file = Path(before[0].folder) / f"seed-{before[0].seed}" / "result.json"
+    time.sleep(0.01)
+    write_document(file, RESULT_KIND, read_document(file, RESULT_KIND) | {"aa": 12.5})
+    assert collect([out])[0].metrics["aa"] == 12.5
+    file.write_text("{}")
+    assert len(collect([out])) == 3
+    shutil.rmtree(file.parent)
+    assert len(collect([out])) == 3
+    (out / INDEX).write_text("[]")
+    assert len(collect([out])) == 3
+
+
+def record(method: str = "delome", seed: int = 0, aa: float = 90.0, **changes: Any) -> Record:
+    config = {"dataset": "d", "setting": "cil", "method": method, "backbone": "sgc", "memory.budget": 5}
+    config |= changes.pop("config", {})
+    protocol = {"split": "random 0", "tasks": 3} | changes.pop("protocol", {})
+    made = Record(f"runs/{method}", f"{method}{config}", seed, config, protocol, {"aa": aa, "af": -1.0}, 3, True)
+    return replace(made, **changes)
+
+
+def test_rows_are_means_over_seeds_and_the_best_of_a_group_is_known() -> None:
+    records = [record(seed=0, aa=90), record(seed=1, aa=92), record("ergnn", 0, 80), record("ergnn", 1, 80)]
+    table = tabulate(records)
+    assert table.columns == ["dataset", "setting", "method", "backbone", "budget"]
+    assert [(row.settings["method"], row.spread("aa")) for row in table.rows] == [
+        ("delome", (91.0, pytest.approx(2**0.5))),
+        ("ergnn", (80.0, 0.0)),
+    ]
+    assert table.best("aa") == {0} and table.footnotes == []
+
+
+def test_a_paired_test_compares_common_seeds() -> None:
+    first = [record(seed=seed, aa=aa) for seed, aa in enumerate((90, 92, 95))]
+    second = [record("ergnn", seed, aa) for seed, aa in enumerate((88, 91, 91, 0))]
+    (found,) = tabulate(first + second).compare("delome", "ergnn", "aa")
+    # differences 2, 1, 4: mean 7/3, standard error 0.8819, t 2.6458 with 2 degrees of freedom
+    assert (found.seeds, found.difference) == (3, pytest.approx(7 / 3))
+    assert found.p == pytest.approx(0.118, abs=5e-4)
+    assert (found.low, found.high) == (pytest.approx(-1.4612, abs=1e-3), pytest.approx(6.1279, abs=1e-3))
+    (one,) = tabulate([first[0], second[0]]).compare("delome", "ergnn", "aa")
+    assert one.p is None and one.in_words("aa").endswith("1 common seeds: too few for a test")
+    with pytest.raises(ParameterError, match="unknown method in these results 'lwf'"):
+        tabulate(first).compare("delome", "lwf", "aa")
+    with pytest.raises(ParameterError, match="no runs of delome and ergnn share"):
+        tabulate([first[0], second[3]]).compare("delome", "ergnn", "aa")
+
+
+@pytest.mark.parametrize(
+    ("other", "note"),
+    [
+        ({"protocol": {"split": "random 1"}}, "rows of d differ in split: random 0, random 1; do not compare them"),
+        ({"protocol": {"tasks": 5}}, "rows of d differ in tasks: 3, 5; do not compare them"),
+        ({"protocol": {"inter-task edges": True}}, "rows of d differ in inter-task edges: None, True"),
+        ({"protocol": {"graph": "abc"}}, "d was not the same graph in all runs; do not compare them"),
+        ({"selection": "honest"}, "parameters were selected for some rows only"),
+        ({"finished": False}, "1 unfinished runs are left out"),
+        ({"candidate": True}, "1 runs that a selection has only tried are left out (--candidates shows them)"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(other: dict[str, Any], note: str) -> None:
+    table = tabulate([record(), record("ergnn", **other)])
+    assert any(found.startswith(note) for found in table.footnotes), table.footnotes
+
+
+def test_rows_that_average_over_more_than_seeds_say_so() -> None:
+    records = [record(aa=80), record(aa=90, config={"memory.budget": 20})]
+    assert [row.settings["budget"] for row in tabulate(records).rows] == [5, 20]
+    table = tabulate(records, by=["method"])
+    assert [row.spread("aa") for row in table.rows] == [(85.0, pytest.approx(50**0.5))]
+    assert table.footnotes == ["rows average over budget (20, 5)"]
+    with pytest.raises(ParameterError, match="unknown setting 'metod'"):
+        tabulate(records, by=["metod"])
+    with pytest.raises(ParameterError, match="unknown metric 'ab'"):
+        tabulate(records, metrics=["ab"])
+    # candidates are shown when they are asked for
+    tried = [record(), record(candidate=True, config={"memory.budget": 7})]
+    assert (len(tabulate(tried).rows), len(tabulate(tried, candidates=True).rows)) == (1, 2)
+
+
+def test_200_runs_are_read_from_the_index(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    for number in range(50):
+        for source in runs.iterdir():
+            if source.is_dir():
+                shutil.copytree(source, tmp_path / f"{source.name}-{number}", ignore=shutil.ignore_patterns("model"))
+    assert len(collect([tmp_path])) == 200
+    start = time.monotonic()
+    assert len(collect([tmp_path])) == 200
+    assert time.monotonic() - start < 1

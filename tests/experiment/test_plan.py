@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delome.errors import ParameterError
+from delome.experiment.plan import MOST_RUNS, Plan
+
+SMALL = "synthetic:nodes=60,classes=4"
+
+
+def runs_of(plan: Plan) -> list[tuple[str, Any]]:
+    return [(config.method, config.budget) for config in plan.configs()]
+
+
+def test_every_combination_is_a_run_and_equal_ones_are_one() -> None:
+    plan = Plan({"dataset": SMALL, "method": ["delome", "finetune"], "budget": [5, 20], "seeds": 3})
+    assert runs_of(plan) == [("delome", 5), ("delome", 20), ("finetune", None)]
+    assert all(config.seeds == [0, 1, 2] for config in plan.configs())
+
+
+def test_overrides_apply_where_they_say_and_may_be_lists() -> None:
+    plan = Plan(
+        {"dataset": SMALL, "method": ["ewc", "finetune"], "epochs": 7},
+        overrides=[{"when": {"method": "ewc"}, "epochs": 9, "set": {"strength": [1, 10]}}],
+    )
+    found = [(each.method, each.parameters["epochs"], each.parameters.get("strength")) for each in plan.configs()]
+    assert found == [("ewc", 9, 1.0), ("ewc", 9, 10.0), ("finetune", 7, None)]
+
+
+def test_exclusions_leave_out_what_has_all_their_values() -> None:
+    options = {"dataset": SMALL, "method": ["delome", "ergnn"], "budget": [5, 20]}
+    plan = Plan(options, exclusions=[{"method": "ergnn", "budget": 5}])
+    assert runs_of(plan) == [("delome", 5), ("delome", 20), ("ergnn", 20)]
+    assert runs_of(Plan(options, exclusions=[{"budget": [5, 20], "method": "ergnn"}])) == [
+        ("delome", 5),
+        ("delome", 20),
+    ]
+    # what is not given has its default: every run here is class-incremental
+    with pytest.raises(ParameterError, match="the plan has no runs: every combination is excluded"):
+        Plan(options, exclusions=[{"setting": "cil"}]).configs()
+
+
+def test_a_plan_is_read_from_toml(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        f'dataset = "{SMALL}"\nmethod = ["delome", "hpns"]\nsetting = ["cil", "til"]\nbudget = 3\n'
+        '[set]\nepochs = [4, 5]\n[[exclude]]\nmethod = "hpns"\nsetting = "cil"\n'
+        '[[override]]\nwhen = { method = "delome", setting = "til" }\nset = { tau = 0.5 }\n'
+        '[select]\nprotocol = "benchmark"\n'
+    )
+    plan = Plan.read(file)
+    found = [(each.method, each.parameters["setting"], each.parameters["epochs"]) for each in plan.configs()]
+    assert found == [
+        (method, setting, epochs)
+        for method, setting in (("delome", "cil"), ("delome", "til"), ("hpns", "til"))
+        for epochs in (4, 5)
+    ]
+    assert [each.parameters["loss"]["tau"] for each in plan.configs()[:4]] == [1.0, 1.0, 0.5, 0.5]
+    assert plan.select == {"protocol": "benchmark"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"metod": "delome"}, "unknown option 'metod': did you mean 'method'?"),
+        ({"assignments": ["tau=1"]}, "unknown option 'assignments'"),
+        ({"set": 3}, "'set' must be a table of names and values, not 3"),
+        ({"budget": []}, "the plan has an empty list of budget"),
+        ({"seeds": list(range(1, MOST_RUNS + 2))}, "the plan has 100,001 runs, and at most 100,000 are allowed"),
+        ({"method": "hpns"}, r"a run of the plan is impossible \(method hpns\): HPNs does not work in setting 'cil'"),
+        ({"set": {"tua": 1}}, r"a run of the plan is impossible \(tua 1\): .*tau"),
+        ({"budget": "many"}, r"a run of the plan is impossible \(budget many\)"),
+    ],
+)
+def test_an_impossible_plan_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        Plan(options).configs()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("method = [", "is not TOML"),
+        ("[override]\nepochs = 1", r"'override' of the plan '.*' must be written as \[\[override\]\]"),
+        ("[[exclude]]\nnodes = 1", "unknown option 'nodes'"),
+        ("[[override]]\nwhen = 1", "'when' must be a table"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ParameterError, match=sentence):
+        Plan.read(tmp_path / "plan.toml")
+    with pytest.raises(ParameterError, match=r"cannot read the plan '.*absent.toml'"):
+        Plan.read(tmp_path / "absent.toml")

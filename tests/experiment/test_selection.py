@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delome.commands.sweep import sweep
+from delome.errors import ParameterError
+from delome.experiment import RunConfig
+from delome.experiment.plan import Plan
+from delome.experiment.seed_folder import RESULT, RESULT_KIND
+from delome.experiment.selection import FOLDER, KIND, Selection, winner
+from delome.methods import METHODS
+from delome.persistence.documents import read_document, write_document
+
+SMALL = "synthetic:nodes=120,classes=6"
+SPACES = {"ewc": 4, "mas": 4, "twp": 4, "lwf": 4, "gem": 4, "ergnn": 4, "hpns": 4}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_declares_a_space_of_possible_values(method: str) -> None:
+    config = RunConfig.resolve(SMALL, method, setting=METHODS[method].settings[-1])
+    candidates = Selection("benchmark").candidates(config)
+    assert len(candidates) == SPACES.get(method, 0)
+    assert len({candidate.whole.digest for candidate in candidates}) == len(candidates)
+    for candidate in candidates:
+        candidate.whole.learner(0)
+
+
+def test_an_honest_selection_tries_the_first_tasks_alone() -> None:
+    config = RunConfig.resolve(SMALL, "ewc", seeds=2)
+    for candidate in Selection("honest", tasks=2).candidates(config):
+        assert (candidate.tried.tasks, candidate.whole.tasks, candidate.tried.seeds) == (2, None, [0, 1])
+        assert candidate.tried.parameters == candidate.whole.parameters
+    assert [each.whole.parameters["strength"] for each in Selection().candidates(config)] == [1e3, 1e4, 1e5, 1e6]
+    shorter = RunConfig.resolve(SMALL, "ewc", tasks=1)
+    assert {each.tried.tasks for each in Selection("honest", tasks=2).candidates(shorter)} == {1}
+    for candidate in Selection("benchmark").candidates(config):
+        assert candidate.tried == candidate.whole
+
+
+def test_a_space_of_ones_own_reaches_parameters_of_parts() -> None:
+    config = RunConfig.resolve(SMALL, "delome")
+    found = Selection.parse(["benchmark", "tau=0.5,2", "memory.init=noise"])
+    assert found is not None and found.protocol == "benchmark"
+    candidates = found.candidates(config)
+    chosen = [(each.whole.parameters["loss"]["tau"], each.whole.parameters["memory"]["init"]) for each in candidates]
+    assert chosen == [(0.5, "noise"), (2.0, "noise")]
+    assert found.candidates(RunConfig.resolve(SMALL, "finetune")) == []
+    assert Selection.parse([]) is None and Selection.parse(["none"]) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Selection("onest"), "unknown protocol of selection 'onest': did you mean 'honest'?"),
+        (lambda: Selection(tasks=0), "a selection compares at least 1 task, not 0"),
+        (lambda: Selection.of({"protocl": 1}), r"unknown entry of \[select\] 'protocl': did you mean 'protocol'?"),
+        (lambda: Selection.of({"space": {"tau": 1}}), "must be a table of lists"),
+        (lambda: Selection(space={"tau": ["x"]}).candidates(RunConfig.resolve(SMALL)), "tau"),
+    ],
+)
+def test_an_impossible_selection_is_refused(make: Any, sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        make()
+
+
+def write_result(out: Path, config: RunConfig, seed: int, **content: Any) -> None:
+    (out / config.slug / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
+    write_document(out / config.slug / f"seed-{seed}" / RESULT, RESULT_KIND, {"finished": True, **content})
+
+
+def test_the_best_mean_on_validation_nodes_wins_and_test_nodes_are_never_read(tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "ewc", seeds=2)
+    candidates = Selection("benchmark").candidates(config)
+    for candidate, scores in zip(candidates, [(50, 60), (58, 59), (90, 20), (59, 58)], strict=True):
+        for seed, score in enumerate(scores):
+            write_result(tmp_path, candidate.tried, seed, validation_aa=score)  # there are no others to read
+    best = winner(candidates, tmp_path)
+    assert best is candidates[1]  # the first of equals
+    assert [each.score for each in candidates] == [55, 58.5, 55, 58.5]
+    write_result(tmp_path, candidates[1].tried, 1, validation_aa=99, finished=False)
+    assert winner(candidates, tmp_path) is candidates[3]  # of an unfinished candidate nothing is known
+    assert winner(candidates, tmp_path / "elsewhere") is None
+
+
+def test_a_selection_ignores_what_happens_on_test_nodes(tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 8})
+    sweep(plan, tmp_path, select=Selection("honest", tasks=2), jobs=1)
+    (file,) = (tmp_path / FOLDER).iterdir()
+    before = read_document(file, KIND)
+    for result in tmp_path.glob("*/seed-0/result.json"):
+        found = read_document(result, RESULT_KIND)
+        for task in found["tasks"]:
+            task["accuracies"] = [100.0 - value for value in task["accuracies"]]
+        write_document(result, RESULT_KIND, found | {"aa": 100.0 - found["aa"], "micro_aa": 0.0})
+    sweep(plan, tmp_path, select=Selection("honest", tasks=2), jobs=1)
+    assert read_document(file, KIND) == before
+
+
+def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": ["ewc", "finetune"], "epochs": 4, "seeds": 2})
+    report = sweep(plan, tmp_path, select=Selection("honest", tasks=2), jobs=1)
+    assert (len(report.configs), report.finished, report.failed) == (2, 4, {})
+    (file,) = (tmp_path / FOLDER).iterdir()
+    found = read_document(file, KIND)
+    means = [sum(each["validation_aa"]) / 2 for each in found["candidates"]]
+    assert found["winner"] == means.index(max(means))
+    best = found["candidates"][found["winner"]]
+    assert best["whole"] == report.configs[0].slug
+    assert report.configs[0].parameters["strength"] == best["chosen"]["strength"]
+    lengths = {
+        path.parent.parent.name: len(json.loads(path.read_text())["matrix"])
+        for path in tmp_path.glob("*/seed-0/result.json")
+    }
+    assert lengths[best["whole"]] == 3 and lengths[best["tried"]] == 2

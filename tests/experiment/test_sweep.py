@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from delome.experiment import RunConfig, RunFolder, Stop, Stopped, run
+from delome.experiment.plan import Plan
+from delome.experiment.seed_folder import RESULT_KIND
+from delome.experiment.sweep import SHARED, Sweep, run_sweep
+from delome.persistence.documents import read_document
+
+SMALL = "synthetic:nodes=60,classes=4"
+PLAN = Plan({"dataset": SMALL, "method": ["finetune", "delome"], "budget": [2, 3], "seeds": 2, "epochs": 3})
+
+
+def matrices(out: Path) -> dict[str, object]:
+    files = sorted(out.glob("*/seed-*/result.json"))
+    return {str(file.relative_to(out)): read_document(file, RESULT_KIND)["matrix"] for file in files}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What single runs measure."""
+    out = tmp_path_factory.mktemp("single")
+    for config in PLAN.configs():
+        with RunFolder.open(out / config.slug, config, config.stream()) as folder:
+            run(config, config.stream(), folder)
+    return matrices(out)
+
+
+def test_a_sweep_measures_what_single_runs_do(tmp_path: Path, reference: dict[str, object]) -> None:
+    seen: list[int] = []
+    state = run_sweep(PLAN.configs(), tmp_path, jobs=2, watch=lambda state: seen.append(len(state.done)))
+    assert (len(state.done), state.failed, state.found) == (6, {}, 0)
+    assert matrices(tmp_path) == reference
+    assert seen[-1] == 6
+    assert not list(tmp_path.glob("*/seed-*/model")) and not list(tmp_path.glob(f"{SHARED}*"))
+
+
+def test_only_what_is_missing_is_run(tmp_path: Path, reference: dict[str, object]) -> None:
+    some = Plan({**PLAN.options, "method": "finetune", "seeds": 1})
+    run_sweep(some.configs(), tmp_path, jobs=1)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("*/seed-*/result.json")}
+    state = run_sweep(PLAN.configs(), tmp_path, jobs=1, keep_models=True)
+    assert (state.found, len(state.done)) == (1, 6)
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert matrices(tmp_path) == reference
+    assert len(list(tmp_path.glob("*/seed-*/model/manifest.json"))) == 5
+    assert run_sweep(PLAN.configs(), tmp_path, jobs=1).found == 6
+
+
+def test_a_sweep_finds_the_seeds_of_a_single_run(tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=3, seeds=2)
+    with RunFolder.open(tmp_path / config.slug, config, config.stream()) as folder:
+        run(config, config.stream(), folder)
+    more = RunConfig.resolve(SMALL, "finetune", epochs=3, seeds=3)
+    state = run_sweep([more], tmp_path, jobs=1)
+    assert (state.found, len(state.done), len(list(tmp_path.iterdir()))) == (2, 3, 1)
+
+
+def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plan = Plan({"dataset": SMALL, "method": "finetune", "epochs": 3, "set": {"lr": [0.005, 1e30]}})
+    state = run_sweep(plan.configs(), tmp_path, jobs=1)
+    assert len(state.done) == 1
+    ((job, sentence),) = state.failed.items()
+    assert job.config.parameters["lr"] == 1e30 and "not finite" in sentence
+    assert f"seed 0 failed (2 of 2): {sentence}" in caplog.text
+    assert len(list(tmp_path.iterdir())) == 1  # a run that fails at once leaves nothing
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_asked_to_stop_can_be_continued(tmp_path: Path, reference: dict[str, object]) -> None:
+    stop = Stop()
+
+    def watch(state: Sweep) -> None:
+        if state.done:
+            stop.signal_number = int(signal.SIGTERM)
+
+    long = Plan({**PLAN.options, "epochs": 400, "seeds": 6})
+    with pytest.raises(Stopped):
+        run_sweep(long.configs(), tmp_path, jobs=1, watch=watch, stop=stop)
+    finished = len(matrices(tmp_path))
+    assert 0 < finished < 18
+    state = run_sweep(PLAN.configs(), tmp_path, jobs=1)
+    assert len(state.done) == 6
+    assert {name: matrix for name, matrix in matrices(tmp_path).items() if name in reference} == reference
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from delome.experiment.plan import Plan
+from delome.experiment.sweep import run_sweep
+if __name__ == "__main__":
+    run_sweep(Plan({options}).configs(), Path(sys.argv[1]), jobs=2, checkpoint_every=0)
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) -> None:
+    script, out = tmp_path / "script.py", tmp_path / "out"
+    script.write_text(SCRIPT.replace("{options}", repr(PLAN.options)))
+    command = [sys.executable, str(script), str(out)]
+    finished: dict[str, int] = {}
+    for _ in range(5):
+        driver = subprocess.Popen(command, start_new_session=True)
+        before = len(finished)
+        deadline = time.monotonic() + 60
+        while driver.poll() is None and len(list(out.glob("*/seed-*/result.json"))) <= before:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+        for name, stamp in finished.items():
+            assert (out / name).stat().st_mtime_ns == stamp  # nothing that was finished was computed again
+        results = [file for file in out.glob("*/seed-*/result.json") if json.loads(file.read_text())["finished"]]
+        finished = {str(file.relative_to(out)): file.stat().st_mtime_ns for file in results}
+    subprocess.run(command, check=True)
+    assert matrices(out) == reference
+    for name, stamp in finished.items():
+        assert (out / name).stat().st_mtime_ns == stamp
+
+
+def processes(name: str, which: str) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=,args=", *which.split()], capture_output=True, text=True, check=True)
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_costs_only_its_own_run(tmp_path: Path, reference: dict[str, object]) -> None:
+    killed: list[int] = []
+
+    def watch(state: Sweep) -> None:
+        if not killed and state.done:
+            workers = processes("popen_loky_posix", f"--ppid {os.getpid()}")
+            if workers:
+                killed.append(workers[0])
+                os.kill(workers[0], signal.SIGKILL)
+
+    long = Plan({**PLAN.options, "epochs": 60, "seeds": 4})
+    state = run_sweep(long.configs(), tmp_path, jobs=2, watch=watch)
+    assert killed and (len(state.done), state.failed) == (12, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared_disk", [True, False])
+def test_a_ray_cluster_measures_the_same_though_a_worker_is_killed(
+    shared_disk: bool, tmp_path: Path, reference: dict[str, object]
+) -> None:
+    import ray
+
+    killed: list[int] = []
+
+    def watch(state: Sweep) -> None:
+        if killed or not state.done:
+            return
+        workers = processes("ray::_work", "-e")
+        if workers:
+            killed.append(workers[0])
+            os.kill(workers[0], signal.SIGKILL)
+
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    try:
+        state = run_sweep(PLAN.configs(), tmp_path, cluster="ray", shared_disk=shared_disk, watch=watch)
+    finally:
+        ray.shutdown()
+    assert killed and (len(state.done), state.failed) == (6, {})
+    assert matrices(tmp_path) == reference
