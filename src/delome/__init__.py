@@ -9,7 +9,7 @@ for task in stream:
     print(learner.evaluate(stream.seen(task)))
 """
 
-from delome.commands import learn, predict, run
+from delome.commands import learn, predict, results, run, sweep
 from delome.datasets import load_graph
 from delome.errors import DelomeError
 from delome.graph import Graph
@@ -67,5 +67,7 @@ __all__ = [
     "load",
     "load_graph",
     "predict",
+    "results",
     "run",
+    "sweep",
 ]

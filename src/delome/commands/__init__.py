@@ -1,7 +1,9 @@
-"""What the command line does, as calls: run a configuration, let a saved model learn, let it predict."""
+"""What the command line does, as calls: run configurations, collect results, let a saved model learn and predict."""
 
 from delome.commands.learn import Learned, learn
 from delome.commands.predict import Predicted, predict
+from delome.commands.results import results
 from delome.commands.run import Run, run
+from delome.commands.sweep import SweepReport, sweep
 
-__all__ = ["Learned", "Predicted", "Run", "learn", "predict", "run"]
+__all__ = ["Learned", "Predicted", "Run", "SweepReport", "learn", "predict", "results", "run", "sweep"]
