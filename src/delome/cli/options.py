@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from delome.cli.app import among
 from delome.experiment.options import Option
 
 FLAGS = {"assignments": "--set"}
@@ -44,7 +45,7 @@ def with_options_of(owner: type) -> Callable[[Callable[..., Any]], Callable[...,
 def _option(name: str, kind: Any, option: Option) -> Any:
     flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
     names = (flag,) if name in FLAGS or kind is bool else ()
-    completion = None if option.among is tuple else lambda: list(option.among())
+    completion = None if option.among == () else among(option.among)
     return Annotated[
         kind, typer.Option(*names, help=option.help, metavar=option.metavar or None, autocompletion=completion)
     ]

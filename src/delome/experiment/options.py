@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_args
 
@@ -21,7 +21,7 @@ class Option(Param):
     """A parameter of a run: also how its value is called in help, and what a shell may complete it to."""
 
     metavar: str = ""
-    among: Callable[[], Iterable[str]] = tuple
+    among: Iterable[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class RunOptions:
         Option(
             "Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
             metavar="NAME",
-            among=lambda: DATASETS,
+            among=DATASETS,
         ),
     ] = "digits"
     method: Annotated[
@@ -41,7 +41,7 @@ class RunOptions:
         Option(
             "How to learn without forgetting; see 'delome methods'. Your own: module:Class.",
             metavar="NAME",
-            among=lambda: METHODS,
+            among=METHODS,
         ),
     ] = "delome"
     setting: Annotated[
@@ -49,12 +49,12 @@ class RunOptions:
         Option(
             "cil: a node may be of any class seen so far; til: its task is known.",
             metavar="cil|til",
-            among=lambda: get_args(Setting),
+            among=get_args(Setting),
         ),
     ] = "cil"
     backbone: Annotated[
         str | None,
-        Option("Network: sgc, gcn, gat or module:Class.  [default: sgc]", metavar="NAME", among=lambda: BACKBONES),
+        Option("Network: sgc, gcn, gat or module:Class.  [default: sgc]", metavar="NAME", among=BACKBONES),
     ] = None
     budget: Annotated[
         int | None, Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS")
@@ -71,7 +71,7 @@ class RunOptions:
         Option(
             "masks: those of the graph; random: 60/20/20 of each class; auto: masks if it has any.",
             metavar="KIND",
-            among=lambda: SPLITS[:3],
+            among=SPLITS[:3],
         ),
     ] = "auto"
     inter_task_edges: Annotated[bool, Option("Keep edges between tasks: the graph accumulates.")] = False
