@@ -62,8 +62,8 @@ def test_cm_avoids_nodes_near_other_classes(build):
 
 def test_ties_are_broken_at_random(build):
     stream = line_stream([*range(30), *(np.arange(30) + 100)], [0] * 30 + [1] * 30)
-    chosen = {tuple(build(Experience(budget=3, sampler="cm"), stream[0], seed=seed).graph.features.ravel()) for seed in range(5)}
-    assert len(chosen) == 5
+    memories = [build(Experience(budget=3, sampler="cm"), stream[0], seed=seed) for seed in range(5)]
+    assert len({tuple(memory.graph.features.ravel()) for memory in memories}) == 5
 
 
 def test_without_a_radius_half_the_median_distance_counts(build):
