@@ -17,17 +17,16 @@ from delome.parameters import parse_assignments
 
 @app.command()
 def check(
-    method: Annotated[
-        str,
-        typer.Argument(metavar="NAME", autocompletion=among(METHODS), help="A method, or module:Class of your own."),
-    ],
+    method: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(METHODS))],
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the method; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a method keeps the contract, and knows nothing it may not know.
+    """Check that a method keeps the contract and knows only what it may.
+
+    NAME is a method, or module:Class of your own.
 
     The contract: it learns, is deterministic, carries everything in its state, keeps what it declares, survives odd
     streams, and more. The referee's questions: does a prediction depend on which other nodes are asked about, or on
