@@ -24,7 +24,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a method keeps the contract and knows only what it may.
+    """Check that a method keeps the contract.
 
     NAME is a method, or module:Class of your own.
 
