@@ -30,5 +30,6 @@ def test_no_placeholder_is_left(page):
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
 def test_python_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}  # shared: a page is read from its beginning
     for code in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
-        exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
+        exec(compile(code, str(page), "exec"), names)
