@@ -55,7 +55,7 @@ def commands_in(page):
     blocks = re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL)
     spans = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     lines = [line for block in blocks for line in block.splitlines()] + [" ".join(span.split()) for span in spans]
-    lines = [re.split(r" #| > |…", line)[0] for line in lines]
+    lines = [re.split(r" #| > |( --[a-z-]+)? …", line)[0] for line in lines]
     return [shlex.split(line)[1:] for line in lines if re.match(r"delome (run|learn|predict|check) (?!NAME)", line)]
 
 
