@@ -144,7 +144,7 @@ def all_parameters(owner: Any, prefix: str = "") -> Iterator[tuple[str, Paramete
 
 
 def _annotate_defaults(owner: type) -> None:
-    """Annotates those attributes of a class that are other defaults of inherited fields: a dataclass reads no others."""
+    """Annotates attributes of a class that are other defaults of inherited fields: a dataclass reads no others."""
     own = inspect.get_annotations(owner)
     for name in getattr(owner, "__dataclass_fields__", {}):
         if name in vars(owner) and name not in own:
