@@ -178,7 +178,9 @@ class Configured:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        documented = cls.__doc__
         dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
+        cls.__doc__ = documented  # instead of the signature that a dataclass without one is given
 
     def __init__(self, **parameters: Any) -> None:
         for name, value in filled(type(self), parameters).items():
