@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from delome.cli.app import AsJson, among, app
 from delome.errors import DelomeError
@@ -50,7 +51,7 @@ def check(
         table = Table(Column("", no_wrap=True), Column("setting", no_wrap=True), Column("what", overflow="fold"))
         for each in outcomes:
             found = "" if each.holds else f"\n{each.failure}"
-            table.add_row("✓" if each.holds else "✗", each.setting, f"{each.meaning}{found}")
+            table.add_row("✓" if each.holds else "✗", each.setting, Text(f"{each.meaning}{found}"))
         Console().print(table)
     if failed:
         raise DelomeError(f"{method} does not pass {len(failed)} of {len(outcomes)} checks")
