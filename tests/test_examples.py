@@ -64,7 +64,7 @@ def test_a_method_of_ones_own_is_run_by_its_place(cli, examples):
     assert outcome.document["budget"] == 5
     assert outcome.document["aa"] > 90
     config = json.loads((Path(outcome.document["folder"]) / "config.json").read_text())
-    memory = config["configuration"]["parameters"]["memory"]
+    memory = config["run"]["parameters"]["memory"]
     assert memory == {"name": "own_method:NoisyRows", "budget": 5, "spread": 0.5}
     again = cli("run", "--method", "own_method:NoisyMeans", "--set", "spread=0.5", "--budget", "5", *QUICK)
     assert again.document["aa"] == outcome.document["aa"]

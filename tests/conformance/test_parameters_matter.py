@@ -58,6 +58,8 @@ PLACES = {
     "recurring": Place(again=True),
     "analytic.per_task": Place(beside={"setting": "til"}),
     "cat.fanout": Place(FANOUTS, {"train_on": "task"}),
+    "cat.remember": Place(beside={"train_on": "task"}),
+    "memory.encoder_hops": Place((None, 0, 1, 3)),
     "memory.radius": Place((4.0, 5.0, None)),
     "memory.sampler": Place(beside={"radius": 4.0}),
     "memory.curvature": Place(("bfc", "bfc3"), {"neighbours": "curvature"}),

@@ -219,7 +219,7 @@ class Undeclared(FineTune):
         return Footprint(0, 16, 64)
 
 
-@caught_by("past_graphs_are_counted", "")
+@caught_by("past_graphs_are_counted", "it counts 0 rows, and the graphs it reads have 240")
 class LooksBackForFree(Joint):
     """Reads past graphs and says that it keeps nothing."""
 
@@ -365,6 +365,11 @@ def test_every_check_catches_something():
 def test_every_check_says_what_it_checks():
     assert all(check.__doc__ and "\n" not in check.__doc__ for check in CHECKS)
     assert len({check.__doc__ for check in CHECKS}) == len(CHECKS)
+
+
+def test_parts_need_not_be_registered():
+    (outcome,) = run_checks(Greedy, settings=["cil"], checks=[BY_NAME["parameters_are_described"]])
+    assert outcome.holds, outcome.failure
 
 
 def test_a_refusal_in_other_words_is_noticed():
