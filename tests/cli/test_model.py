@@ -20,7 +20,7 @@ import delome
 import delome.cli.model
 import delome.persistence.state_files
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.parameters import has_parameter
 
 Cli = Callable[..., Any]
 SMALL = ("--method", "finetune", "--set", "epochs=3", "--set", "hidden=8")
@@ -269,7 +269,7 @@ def test_predictions_hold_the_probability_of_the_predicted_label(
 ) -> None:
     til = ("--setting", "til") if method == "hpns" else ()
     quick = [
-        ("--set", f"{name}=2") for name in ("epochs", "networks", "encoders") if name in parameters_of(METHODS[method])
+        ("--set", f"{name}=2") for name in ("epochs", "networks", "encoders") if has_parameter(METHODS[method], name)
     ]
     options = [*til, *(part for pair in quick for part in pair)]
     learned(cli, "--graph", graph(0, 4), "--method", method, *options)
