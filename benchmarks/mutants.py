@@ -35,7 +35,7 @@ NOT_LEARNING = {"learning/isolation.py", "learning/saved.py"}
 SECONDS = 600
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "losses.py": ("replay", "test_losses", "methods/test_row_replay"),
+    "losses.py": ("replay", "test_losses", "methods/test_replay"),
     "metrics.py": ("finetune", "test_metrics"),
     "streams/columns.py": ("finetune", "streams/test_columns", "conformance/test_live_data"),
     "backbones/attention.py": ("twp", "backbones/test_attention", "backbones/test_gat"),
@@ -74,11 +74,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "memories/memory.py": ("ssm", "memories/test_merging", "memories/test_bank"),
     "memories/merging.py": ("replay", "memories/test_merging", "conformance/test_recurring"),
     "memories/prototypes.py": ("hpns", "memories/test_prototypes", "methods/test_hpns"),
-    "memories/rows.py": ("replay", "memories/test_rows", "methods/test_row_replay"),
+    "memories/rows.py": ("replay", "memories/test_rows", "methods/test_replay"),
     "memories/subgraph.py": ("ssm", "memories/test_subgraph", "methods/test_ssm"),
     "methods/ewc.py": ("ewc", "methods/test_ewc", "learning/test_penalty"),
     "methods/mas.py": ("mas", "methods/test_mas", "learning/test_penalty"),
-    "methods/replay.py": ("replay", "methods/test_row_replay"),
+    "methods/replay.py": ("replay", "methods/test_replay"),
 }  # fmt: skip
 """The method that a file is run by in the conformance suite, and its tests, where they are not those of its name."""
 

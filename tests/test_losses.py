@@ -79,6 +79,13 @@ def test_adjustment_is_the_log_frequency():
     torch.testing.assert_close(Debiased().adjustment(COUNTS), expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("tau", [0.5, 2.0])
+def test_the_strength_is_an_exponent_of_the_frequency(tau):
+    # shares 0.1, 0.1, 0.3 and 0.5
+    expected = torch.tensor([tau * math.log(share) for share in (0.1, 0.1, 0.3, 0.5)])
+    torch.testing.assert_close(Debiased(tau=tau).adjustment(COUNTS), expected, atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize(
     ("setting", "label", "task", "expected"),
     [("cil", 2, 1, 1.203973), ("cil", 0, 0, 2.302585), ("til", 2, 1, 0.980829), ("til", 0, 0, 0.693147)],
