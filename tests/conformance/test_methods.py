@@ -51,3 +51,12 @@ def test_a_restored_learner_scores_to_the_bit_as_the_one_that_was_saved(subject,
 @every_subject
 def test_nothing_is_stored_before_anything_is_learned(subject):
     assert astuple(subject.make().storage()) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("subject", [each for each in subjects() if each.values[0].method.needs_past])
+def test_past_graphs_are_counted_as_their_features_and_edges(subject):
+    stream = subject.stream()
+    graphs = [task.graph for task in stream]
+    features = sum(graph.features.nbytes for graph in graphs)
+    edges = sum(graph.adjacency.indices.nbytes + graph.adjacency.indptr.nbytes for graph in graphs)
+    assert subject.learned(stream).past_graphs.bytes == features + edges
