@@ -323,9 +323,11 @@ def test_an_extreme_parameter_of_a_method_is_run_or_refused_in_one_sentence(
 
 
 @pytest.mark.slow
-def test_a_ridge_that_is_too_small_is_refused(cli: Cli, here: Path) -> None:
+def test_a_ridge_below_what_rounding_changes_is_raised(cli: Cli, here: Path) -> None:
     ridge = ("--set", "features=64", "--set", "ridge=1e-320")
-    assert cli("run", *SMALL, "--method", "analytic", *ridge).err.startswith("delome: ridge 9.99989e-321 is too small ")
+    document = cli("run", *SMALL, "--method", "analytic", *ridge, "--json").document
+    assert document["parameters"]["ridge"] == 1e-320
+    assert all(1e-9 < strength < 1 for strength in np.ravel(document["reports"]["ridge"]))
 
 
 @pytest.mark.slow
