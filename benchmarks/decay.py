@@ -52,7 +52,7 @@ def run_all(arguments: argparse.Namespace) -> None:
                             f"file:{arguments.data / dataset}.npz",
                             method,
                             setting=setting,
-                            budget=20 if method in ("delome", "replay") else None,
+                            budget=20,
                             epochs=200,
                             assignments=[f"decay={decay}"],
                         )

@@ -41,7 +41,7 @@ def main() -> None:
     stream = config.stream()
     with tempfile.TemporaryDirectory(dir=".") as place:
         start = time.perf_counter()
-        with RunFolder.open(Path(place) / "run", config, stream.fingerprint()) as folder:
+        with RunFolder.open(Path(place) / "run", config, stream) as folder:
             result = run(config, stream, folder, checkpoint_every=arguments.every)
         total = time.perf_counter() - start
         size = sum(file.stat().st_size for file in Path(place).rglob("*") if file.is_file())

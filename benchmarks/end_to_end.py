@@ -16,8 +16,8 @@ from delome.experiment import RunConfig, run
 VARIANTS = {
     "finetune": ("finetune", []),
     "joint": ("joint", []),
-    "delome-sampled": ("delome", ["matching=sampled"]),
-    "delome-exact": ("delome", ["matching=exact"]),
+    "delome-sampled": ("delome", ["memory=gradient-matching"]),
+    "delome-exact": ("delome", ["memory=kernel-matching"]),
     "analytic": ("analytic", []),
 }
 
@@ -37,9 +37,13 @@ def main() -> None:
     rows = {}
     for name in arguments.only:
         method, assignments = VARIANTS[name]
-        epochs = {} if method == "analytic" else {"epochs": arguments.epochs}
         config = RunConfig.resolve(
-            arguments.dataset, method, budget=arguments.budget, seeds=arguments.seeds, assignments=assignments, **epochs
+            arguments.dataset,
+            method,
+            budget=arguments.budget,
+            epochs=arguments.epochs,
+            seeds=arguments.seeds,
+            assignments=assignments,
         )
         print(f"running {name}", file=sys.stderr)
         result = run(config, config.stream()).as_dict()

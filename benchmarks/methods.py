@@ -20,7 +20,6 @@ from pathlib import Path
 
 from delome.experiment import RunConfig, RunFolder, run
 from delome.methods import METHODS
-from delome.parameters import parameters_of
 
 DATASETS = ("digits", "cora_ml", "amazon_computers")
 CHANGED: dict[str, list[str]] = {"cat": ["encoders=1000"]}
@@ -33,7 +32,7 @@ def experiments() -> dict[str, tuple[str, list[str]]]:
     """Name of a row → method and its changed parameters."""
     rows = {name: (name, CHANGED.get(name, [])) for name in METHODS if name != "replay"}
     for memory, loss in BASELINES:
-        rows[f"replay {memory} × {loss}"] = ("replay", [f"memory={memory}", f"weighing={loss}"])
+        rows[f"replay {memory} × {loss}"] = ("replay", [f"memory={memory}", f"loss={loss}"])
     return rows
 
 
@@ -55,13 +54,12 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
                 done = path / "seed-0" / "result.json"
                 if done.exists() and json.loads(done.read_text())["finished"]:
                     continue
-                known = parameters_of(METHODS[method])
                 config = RunConfig.resolve(
                     source,
                     method,
                     setting=setting,
-                    budget=(20 if dataset == "digits" else 60) if "budget" in known else None,
-                    epochs=epochs if "epochs" in known and (method not in OWN_EPOCHS or epochs < 200) else None,
+                    budget=20 if dataset == "digits" else 60,
+                    epochs=epochs if method not in OWN_EPOCHS or epochs < 200 else None,
                     assignments=assignments,
                 )
                 stream = config.stream()

@@ -1,9 +1,6 @@
 """A memory and a method of one's own: rows drawn around class means, replayed under the balanced loss.
 
-python own_method.py
-delome run --method own_method:NoisyMeans --set budget=10 --set spread=0.5
-delome check own_method:NoisyMeans
-"""
+Try it: delome run --method own_method:NoisyMeans --set spread=0.5, and delome check own_method:NoisyMeans"""
 
 from typing import Annotated
 
@@ -25,8 +22,8 @@ class NoisyRows(MemoryBuilder):
             own = rows[observation.train[observation.labels == column]]
             noise = context.rng.standard_normal((min(self.budget, len(own)), own.shape[1]), dtype=np.float32)
             drawn.append(own.mean(axis=0) + self.spread * own.std(axis=0) * noise)
-        labels = np.repeat(observation.classes, [len(part) for part in drawn])
-        return Memory.of_rows(observation.index, np.concatenate(drawn), labels)
+        columns = np.repeat(observation.classes, [len(part) for part in drawn])
+        return Memory.of_rows(observation.index, np.concatenate(drawn), columns)
 
 
 class NoisyMeans(delome.Replay):
@@ -40,4 +37,4 @@ if __name__ == "__main__":
     for task in stream:
         learner.observe(task)
     learner.save("noisy-means")
-    print(delome.load("noisy-means", methods=[NoisyMeans, NoisyRows]).evaluate(stream))
+    print(delome.load("noisy-means", methods=[NoisyMeans]).evaluate(stream))

@@ -286,3 +286,13 @@ def test_two_are_never_equal_and_say_what_was_changed() -> None:
     assert Car() != Car() and len({Car(), Car()}) == 2
     assert repr(Tram(doors=9)) == "Tram(doors=9)"
     assert repr(Car(power=6)) == "Car(engine=Steam(power=6, colour='black'))"
+
+
+def test_docstrings_are_those_that_were_written() -> None:
+    class Bare(Configured):
+        doors: Annotated[int, Param("doors")] = 5
+
+    class Described(Configured):
+        """Has doors."""
+
+    assert (Bare.__doc__, Described.__doc__) == (None, "Has doors.")

@@ -3,6 +3,7 @@
 import pytest
 
 from delome import Analytic, DeLoMe, FineTune, Joint, TaskStream, load_graph
+from delome.memories import GradientMatching, KernelMatching
 from delome.metrics import AccuracyMatrix
 
 
@@ -38,8 +39,8 @@ def test_the_analytic_learner_comes_level_with_joint(cora):
 def test_exact_memories_match_better_than_sampled_ones(cora):
     task = cora[0]
     losses = {}
-    for matching in ("exact", "sampled"):
-        learner = DeLoMe(epochs=1, budget=10, matching=matching, networks=100)
+    for memory in (KernelMatching(budget=10), GradientMatching(budget=10, networks=100)):
+        learner = DeLoMe(epochs=1, memory=memory)
         learner.observe(task)
-        losses[matching] = sum(learner.report()["relative_loss"])
-    assert losses["exact"] < 0.5 * losses["sampled"]
+        losses[type(memory)] = sum(learner.report()["relative_loss"])
+    assert losses[KernelMatching] < 0.5 * losses[GradientMatching]

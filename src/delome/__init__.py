@@ -9,6 +9,8 @@ for task in stream:
     print(learner.evaluate(stream.seen(task)))
 """
 
+import logging
+
 from delome.commands import learn, predict, results, run, sweep
 from delome.datasets import load_graph
 from delome.errors import DelomeError
@@ -38,6 +40,8 @@ from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Stream, Task
 
 __version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library is silent until somebody listens
 
 __all__ = [
     "ERGNN",

@@ -16,7 +16,7 @@ from torch.nn import functional
 from delome.parameters import Component, Param
 from delome.registry import Registry
 
-LOSSES: Registry[type[Loss]] = Registry("loss", "losses")
+LOSSES: Registry[type[Loss]] = Registry("loss", "losses", lambda: Loss)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ in use (``memory.budget=5`` on the command line if several parts have a paramete
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import types
 import typing
@@ -142,15 +143,27 @@ def all_parameters(owner: Any, prefix: str = "") -> Iterator[tuple[str, Paramete
             yield from all_parameters(getattr(owner, name) if of_value else parameter.default, f"{prefix}{name}.")
 
 
+def _annotate_defaults(owner: type) -> None:
+    """Annotates attributes of a class that are other defaults of inherited fields: a dataclass reads no others."""
+    own = inspect.get_annotations(owner)
+    for name in getattr(owner, "__dataclass_fields__", {}):
+        if name in vars(owner) and name not in own:
+            declaring = next(base for base in owner.__mro__ if name in inspect.get_annotations(base))
+            own[name] = typing.get_type_hints(declaring, include_extras=True)[name]
+    owner.__annotations__ = own
+
+
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 class Component:
     """Base of parts: a value whose parameters are its annotated attributes, checked when it is made.
 
-    A subclass is a frozen dataclass; it needs no decorator.
+    A subclass is a frozen dataclass; it needs no decorator. A plain ``hidden = 64`` in it is another default of an
+    inherited parameter.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        _annotate_defaults(cls)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
@@ -165,7 +178,9 @@ class Configured:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        documented = cls.__doc__
         dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
+        cls.__doc__ = documented  # instead of the signature that a dataclass without one is given
 
     def __init__(self, **parameters: Any) -> None:
         for name, value in filled(type(self), parameters).items():

@@ -31,26 +31,28 @@ def torch_generator(device: torch.device, seed: int, purpose: str, *indices: int
     return torch.Generator(device).manual_seed(int(generator(seed, purpose, *indices).integers(2**63)))
 
 
-_left: ContextVar[float] = ContextVar("random weights left", default=math.inf)
+_most: ContextVar[float] = ContextVar("most random weights at once", default=math.inf)
 
 
 @contextmanager
 def at_most(count: int) -> Iterator[None]:
-    """Limits how many random weights the block may draw: a file must not decide how much memory is used."""
-    token = _left.set(count)
+    """Limits how many random weights the block may draw at once: a file must not decide how much memory is used.
+
+    Not in all: a network may draw weights and then draw them again, as GAT does.
+    """
+    token = _most.set(count)
     try:
         yield
     finally:
-        _left.reset(token)
+        _most.reset(token)
 
 
 def _count(shape: tuple[int, ...]) -> int:
     size = math.prod(shape)
     if size > 2**40:  # numpy and torch would report numbers that do not fit, each in its own way
         raise MemoryError(f"{size:,} random numbers do not fit in memory")
-    if size > _left.get():
+    if size > _most.get():
         raise StateError(f"a network of {size:,} weights is larger than what was saved of it")
-    _left.set(_left.get() - size)
     return size
 
 

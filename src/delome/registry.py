@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -28,8 +29,10 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     (True, 'red')
     """
 
-    def __init__(self, kind: str, group: str) -> None:
+    def __init__(self, kind: str, group: str, base: Callable[[], type] = lambda: object) -> None:
         self.kind, self.group = kind, f"delome.{group}"
+        self.base = base
+        """Gives the class that all entries which can be imported derive from; a function, because it comes later."""
         self._entries: dict[str, Entry] = {}
         self._installed = False
 
@@ -100,4 +103,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             raise ParameterError(
                 f"cannot import {self.kind} '{name}': module '{module}' has no '{attribute}'"
             ) from None
+        base = self.base()
+        if not isinstance(found, type) or not issubclass(found, base) or inspect.isabstract(found):
+            raise ParameterError(f"'{name}' is not a {self.kind}: it must be a class derived from {base.__name__}")
         return found

@@ -1,11 +1,14 @@
-"""What backbones share: growing."""
+"""What backbones share: growing, what each may offer, and where dropped values are drawn from."""
 
 import numpy as np
 import pytest
 import torch
 
-from delome import Graph
-from delome.backbones import BACKBONES
+from delome import TWP, FineTune, Graph, Replay
+from delome.backbones import BACKBONES, SGC, Backbone, Network
+from delome.backbones.backbone import offered
+from delome.errors import ParameterError
+from delome.graph.rows import Rows
 
 CPU = torch.device("cpu")
 
@@ -61,3 +64,85 @@ def test_new_columns_of_gat_are_drawn_like_those_of_a_network_that_has_them_from
     grown.grow(503, np.random.default_rng(1))
     assert grown.second[:, 3:].std().item() == pytest.approx(2 * (256 + 503) ** -0.5, rel=0.02)
     assert grown.second_attention[..., 3:].std().item() == pytest.approx(2 * (2 * 503) ** -0.5, rel=0.1)
+
+
+class Linear(Backbone):
+    """Only what every backbone must have: one layer on raw features."""
+
+    hops = 0
+
+    def prepare(self, graph, device):
+        return Rows.of(graph.features, device)
+
+    def join(self, parts):
+        return Rows.join(parts)
+
+    def network(self, features, classes, rng, device):
+        return LinearNetwork(self, device, torch.zeros(features, classes))
+
+
+class LinearNetwork(Network):
+    def __init__(self, backbone, device, weights):
+        super().__init__(backbone, device)
+        self.weights = torch.nn.Parameter(weights)
+
+    def forward(self, inputs):
+        return inputs.times(self.weights)
+
+    def grow(self, classes, rng):
+        more = torch.zeros(len(self.weights), classes - self.weights.shape[1])
+        self.weights = torch.nn.Parameter(torch.cat([self.weights.detach(), more], dim=1))
+
+
+def test_what_is_offered_is_given():
+    network = SGC(hidden=4).network(5, 3, np.random.default_rng(0), CPU)
+    assert offered(network, "embed", "space=embedding") == network.embed
+    assert offered(network.backbone, "read_blocks", "fanout") == network.backbone.read_blocks
+
+
+@pytest.mark.parametrize("ability", ["embed", "topology", "read_blocks"])
+def test_what_is_not_offered_is_refused_in_a_sentence(ability):
+    backbone = Linear()
+    by = backbone if ability == "read_blocks" else backbone.network(5, 3, np.random.default_rng(0), CPU)
+    with pytest.raises(ParameterError) as error:
+        offered(by, ability, "somebody")
+    assert str(error.value) == (
+        f"backbone {__name__}:Linear does not offer '{ability}', which somebody needs: choose another"
+    )
+
+
+def test_a_backbone_needs_no_more_than_what_every_backbone_has(toy_stream):
+    learner = Replay(backbone=Linear(), memory="raw", budget=10, epochs=100)
+    for task in toy_stream:
+        learner.observe(task)
+    assert learner.outputs == 6
+    assert np.mean(learner.evaluate(toy_stream)) > 90
+
+
+@pytest.mark.parametrize(
+    ("learner", "ability"),
+    [
+        (FineTune(backbone=Linear(), fanout="2,2"), "read_blocks"),
+        (TWP(backbone=Linear()), "topology"),
+        (Replay(backbone=Linear(), memory="experience", sampler="mf", space="embedding"), "embed"),
+    ],
+)
+def test_a_method_that_needs_more_refuses_it_and_stays_as_it_was(toy_stream, learner, ability):
+    with pytest.raises(ParameterError, match=rf"Linear does not offer '{ability}'"):
+        learner.observe(toy_stream[0])
+    assert learner.classes == []
+
+
+def test_values_are_dropped_inside_the_block_only_and_as_its_generator_says():
+    network, graph = network_of("gat"), random_graph()
+    inputs = network.prepare(graph)
+    outside = network(inputs)
+    draws = []
+    for seed in (0, 0, 1):
+        with network.dropout_from(torch.Generator().manual_seed(seed)):
+            draws.append(network(inputs))
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+    assert not torch.equal(draws[0], outside)
+    with pytest.raises(KeyError), network.dropout_from(torch.Generator()):
+        raise KeyError
+    assert torch.equal(network(inputs), outside)

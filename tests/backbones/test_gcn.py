@@ -4,6 +4,7 @@ import torch
 
 from delome import Graph
 from delome.backbones import GCN
+from delome.backbones.attention import InEdges, topology_norm
 from delome.backbones.gcn import GCNNetwork
 from delome.backbones.sampling import SampledNodes
 
@@ -124,3 +125,12 @@ def test_both_kinds_are_prepared_apart(path):
     sym, none = (GCN(norm=norm).prepare(path, CPU) for norm in NORMS)
     assert not torch.equal(sym.reached.dense(), none.reached.dense())
     assert GCN(norm="none", hidden=8).prepare(path, CPU) is none
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_topology_is_that_of_the_first_layers_outputs_and_embeddings_are_its_units(norm):
+    graph, network = random_graph(), gcn(norm)
+    outputs = torch.from_numpy(operator_of(network, graph) @ graph.features).float() @ network.first
+    torch.testing.assert_close(network.topology(graph), topology_norm(outputs, InEdges.of(graph, CPU)))
+    nodes = np.array([7, 2, 2])
+    torch.testing.assert_close(network.embed(graph, nodes), outputs.relu()[nodes])

@@ -4,6 +4,7 @@ import torch
 
 from delome import Graph
 from delome.backbones import SGC
+from delome.backbones.attention import InEdges, topology_norm
 from delome.backbones.sgc import SGCNetwork
 
 CPU = torch.device("cpu")
@@ -64,3 +65,11 @@ def test_sparse_and_dense_features_give_the_same_logits_and_gradients():
 def test_a_graph_is_prepared_once():
     graph, network = random_graph(), sgc(5)
     assert network.prepare(graph) is network.prepare(graph)
+
+
+def test_topology_is_that_of_the_logits_and_embeddings_are_hidden_units():
+    graph, network = random_graph(), sgc(5, hidden=16)
+    units = (torch.from_numpy(graph.propagate(2)) @ network.first).relu()
+    torch.testing.assert_close(network.topology(graph), topology_norm(units @ network.second, InEdges.of(graph, CPU)))
+    nodes = np.array([7, 2, 2])
+    torch.testing.assert_close(network.embed(graph, nodes), units[nodes])

@@ -17,8 +17,9 @@ import pytest
 
 import delome
 from delome.datasets import DATASETS
+from delome.memories import MEMORIES
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.parameters import all_parameters
 
 QUICK = ("--method", "finetune", "--epochs", "2")
 # few edges and much noise: on an easy graph every accuracy is 100 and nothing could be told apart
@@ -242,7 +243,9 @@ def test_options_reach_the_run(cli: Cli) -> None:
     assert (document["setting"], document["backbone"]) == ("til", "gcn")
     assert {"classes_per_task": 3, "inter_task_edges": True}.items() <= document["protocol"].items()
     assert document["protocol"]["split"] == {"kind": "random, 60/20/20 per class", "seed": 5}
-    assert {"hidden": 16, "batch_size": None, "epochs": 2, "device": "cpu"}.items() <= document["parameters"].items()
+    parameters, wanted = document["parameters"], {"batch_size": None, "epochs": 2, "device": "cpu"}
+    assert {name: parameters[name] for name in wanted} == wanted
+    assert parameters["backbone"].items() >= {"name": "gcn", "hidden": 16}.items()
     assert len(document["matrices"][0]) == 2
 
 
@@ -352,17 +355,16 @@ def test_listings_as_json_name_everything(cli: Cli) -> None:
     assert cli("methods", "--json").document.keys() == METHODS.keys()
     assert cli("datasets", "--json").document.keys() == DATASETS.keys()
     parameters = cli("methods", "delome", "--json").document
-    assert parameters.keys() == parameters_of(METHODS["delome"]).keys()
-    assert parameters["matching"]["choices"] == ["exact", "sampled"]
-    assert parameters["budget"] | {"help": ""} == {
-        "type": "int",
-        "default": 60,
-        "choices": None,
-        "optional": False,
-        "least": 1,
-        "above": None,
-        "help": "",
+    assert list(parameters) == [path for path, _ in all_parameters(METHODS["delome"])]
+    nothing = {"choices": None, "optional": False, "at_least": None, "above": None, "help": ""}
+    assert parameters["memory"] | {"help": ""} == nothing | {
+        "type": "part",
+        "default": "kernel-matching",
+        "choices": list(MEMORIES),
     }
+    assert parameters["memory.budget"] | {"help": ""} == nothing | {"type": "int", "default": 60, "at_least": 1}
+    assert parameters["setting"]["choices"] == ["cil", "til"]
+    assert all(each["help"] for each in parameters.values())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -371,9 +373,12 @@ def test_the_parameters_of_a_method_are_explained(method: str, cli: Cli, monkeyp
     outcome = cli("methods", method)
     assert outcome.code == 0
     about = described(outcome.out, 60)
-    for name, parameter in parameters_of(METHODS[method]).items():
-        assert parameter.param.help in about[name]
-        assert ", ".join(parameter.choices) in about[name]
+    parameters = dict(all_parameters(METHODS[method]))
+    assert about.keys() == parameters.keys()
+    for name, parameter in parameters.items():
+        text = about[name].replace(" ", "")  # a name may be longer than a line
+        assert parameter.param.help.replace(" ", "") in text
+        assert ",".join(parameter.registry or parameter.choices) in text
 
 
 def test_an_unknown_method_has_no_parameters(cli: Cli, folder: Path) -> None:
@@ -385,7 +390,7 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, f"{delome.__version__}\n", "")
 
 
-COMMANDS = [(), ("run",), ("learn",), ("predict",), ("methods",), ("datasets",), ("datasets", "show")]
+COMMANDS = [(), ("run",), ("learn",), ("predict",), ("methods",), ("datasets",), ("datasets", "show"), ("check",)]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=in_words)
@@ -404,7 +409,7 @@ def test_help_explains_every_command_within_the_terminal_and_names_no_types(
 def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in commands] == ["run", "learn", "predict", "methods", "datasets"]
+    assert [line.split()[0] for line in commands] == ["run", "learn", "predict", "methods", "check", "datasets"]
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
 
@@ -415,14 +420,16 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("delome ", {"run", "learn", "predict", "methods", "datasets"}),
+        ("delome ", {"run", "learn", "predict", "methods", "datasets", "check"}),
         ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
         ("delome run --dataset cora", {"corafull", "cora_ml"}),
         ("delome run --setting ", {"cil", "til"}),
         ("delome run --backbone g", {"gcn", "gat"}),
+        ("delome run --split ", {"auto", "random", "masks"}),
         ("delome learn --method ew", {"ewc"}),
         ("delome predict --graph dig", {"digits"}),
         ("delome methods del", {"delome"}),
+        ("delome check anal", {"analytic"}),
         ("delome datasets show pub", {"pubmed"}),
     ],
 )

@@ -20,7 +20,7 @@ import delome
 import delome.cli.model
 import delome.persistence.state_files
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.parameters import has_parameter
 
 Cli = Callable[..., Any]
 SMALL = ("--method", "finetune", "--set", "epochs=3", "--set", "hidden=8")
@@ -93,7 +93,7 @@ def test_a_model_of_a_run_learns_and_predicts(cli: Cli, graph: Callable[..., str
     assert cli("run", "--dataset", graph(0, 1), *("--method", "delome", "--epochs", "2"), "--out", "r").code == 0
     before = snapshot(folder)
     outcome = cli("learn", "--model", "r/seed-0/model", "--graph", graph(9))
-    assert outcome.code == 2 and "belongs to a run, which could not go on: copy it" in outcome.err
+    assert outcome.code == 2 and "belongs to a run, which could not be resumed: copy it" in outcome.err
     assert snapshot(folder) == before
     assert cli("predict", "--model", "r/seed-0/model", "--graph", graph(9)).code == 0
     shutil.copytree(folder / "r/seed-0/model", folder / "copy")
@@ -177,7 +177,9 @@ def test_a_model_that_cannot_be_made_leaves_no_folder(cli: Cli, graph: Callable[
 def test_a_folder_without_a_model_is_refused(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
     outcome = cli("predict", "--model", "absent", "--graph", graph(0, 1), "--out", "p.csv")
     assert outcome.code == 2
-    assert outcome.err == ("delome: 'absent/manifest.json' does not exist, so 'absent' holds no saved learner of delome\n")
+    assert outcome.err == (
+        "delome: 'absent/manifest.json' does not exist, so 'absent' holds no saved learner of delome\n"
+    )
     assert list(folder.iterdir()) == []
 
 
@@ -267,7 +269,7 @@ def test_predictions_hold_the_probability_of_the_predicted_label(
 ) -> None:
     til = ("--setting", "til") if method == "hpns" else ()
     quick = [
-        ("--set", f"{name}=2") for name in ("epochs", "networks", "encoders") if name in parameters_of(METHODS[method])
+        ("--set", f"{name}=2") for name in ("epochs", "networks", "encoders") if has_parameter(METHODS[method], name)
     ]
     options = [*til, *(part for pair in quick for part in pair)]
     learned(cli, "--graph", graph(0, 4), "--method", method, *options)
@@ -433,13 +435,13 @@ def test_learning_succeeds_with_the_model_even_if_nothing_can_be_printed(
 def test_a_signal_that_comes_when_the_model_was_replaced_is_no_failure(
     postponed: bool, cli: Cli, graph: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def terminate(*arguments: Any) -> None:
-        real(*arguments)
+    def terminate(*arguments: Any, **options: Any) -> None:
+        real(*arguments, **options)
         signal.raise_signal(signal.SIGTERM)
 
-    name = "write" if postponed else "_print_learned"
-    real = getattr(delome.cli.model, name)
-    monkeypatch.setattr(delome.cli.model, name, terminate)
+    real = delome.FineTune.write if postponed else print
+    owner = delome.FineTune if postponed else delome.cli.model
+    monkeypatch.setattr(owner, real.__name__, terminate, raising=postponed)
     monkeypatch.setattr(delome.cli.model, "drop_output", lambda: None)
     outcome = cli("learn", "--model", "m", "--graph", graph(0, 1), *SMALL)
     assert outcome.code == 0

@@ -8,7 +8,7 @@ from delome import Graph
 from delome.errors import DelomeError, GraphError, ParameterError, StateError
 from delome.methods import METHODS
 from delome.metrics import Score
-from delome.parameters import parameters_of
+from delome.testing import Subject
 
 SMALL = {"epochs": 8, "networks": 3, "encoders": 5, "budget": 4, "hidden": 16, "features": 64}
 
@@ -16,15 +16,13 @@ SMALL = {"epochs": 8, "networks": 3, "encoders": 5, "budget": 4, "hidden": 16, "
 def variants():
     for name, method in METHODS.items():
         for setting in method.settings:
-            yield pytest.param((name, {"setting": setting}), id=f"{name}-{setting}")
-    yield pytest.param(("analytic", {"setting": "til", "per_task": True}), id="analytic-til-per-task")
+            yield pytest.param(Subject(method, setting), id=f"{name}-{setting}")
+    yield pytest.param(Subject(METHODS["analytic"], "til", {"per_task": True}), id="analytic-til-per-task")
 
 
 @pytest.fixture(params=list(variants()))
 def make(request):
-    name, given = request.param
-    known = parameters_of(METHODS[name])
-    return lambda: METHODS[name](**{k: v for k, v in (SMALL | given).items() if k in known})
+    return lambda: request.param.make(**SMALL)
 
 
 @pytest.fixture

@@ -6,16 +6,18 @@ import torch
 
 from delome import Graph, TaskStream, load
 from delome.errors import DelomeError, DivergenceError, PersistenceError, StateError
-from delome.methods import METHODS, GradientLearner
+from delome.learning import GradientLearner, TaskTraining
+from delome.methods import METHODS
 from delome.methods.gem import project
 from delome.parameters import parameters_of
 from delome.persistence.state import State
+from delome.testing import Subject
 
 SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 3, "hidden": 8, "features": 32}
 MORE = {
     "finetune, gcn": ("finetune", {"backbone": "gcn"}),
     "finetune, gat": ("finetune", {"backbone": "gat"}),
-    "delome, sampled": ("delome", {"matching": "sampled"}),
+    "delome, sampled": ("delome", {"memory": "gradient-matching"}),
     "replay, kmeans": ("replay", {"memory": "kmeans"}),
     "replay, raw": ("replay", {"memory": "raw"}),
     "analytic, per task": ("analytic", {"setting": "til", "per_task": True}),
@@ -26,8 +28,8 @@ VARIANTS = {name: (name, {}) for name in METHODS} | MORE
 @pytest.fixture(params=VARIANTS)
 def make(request):
     name, given = VARIANTS[request.param]
-    known = parameters_of(METHODS[name])
-    return lambda **more: METHODS[name](**{k: v for k, v in (SMALL | given | more).items() if k in known})
+    setting = given.get("setting", METHODS[name].settings[0])
+    return lambda **more: Subject(METHODS[name], setting, given).make(**SMALL | more)
 
 
 def stream_of(graph, scale):
@@ -74,14 +76,14 @@ def test_nodes_whose_scores_are_not_finite_get_no_label(make, value, toy_stream,
     learner.observe(toy_stream[0])
     learner.observe(toy_stream[1])
     graph = toy_stream[1].graph
-    scores = learner._scores
+    logits = learner.logits
 
-    def spoiled_scores(inputs, task):
-        found = scores(inputs, task).clone()
+    def spoiled_logits(inputs, task):
+        found = logits(inputs, task).clone()
         found[:7, 3] = value
         return found
 
-    monkeypatch.setattr(learner, "_scores", spoiled_scores)
+    monkeypatch.setattr(learner, "logits", spoiled_logits)
     message = r"7 of 80 nodes have scores that are not finite: scale their features like those that were learned, or"
     with pytest.raises(StateError, match=message):
         learner.predict(graph, task=1)
@@ -93,8 +95,7 @@ def test_nodes_whose_scores_are_not_finite_get_no_label(make, value, toy_stream,
 
 @pytest.mark.parametrize("name", ["finetune", "analytic", "hpns"])
 def test_features_that_overflow_get_no_label(name, toy_stream):
-    known = parameters_of(METHODS[name])
-    learner = METHODS[name](**{k: v for k, v in {"epochs": 2, "hidden": 256}.items() if k in known})
+    learner = Subject(METHODS[name], METHODS[name].settings[0]).make(epochs=2, hidden=256, features=None)
     learner.observe(toy_stream[0])
     huge = Graph([], 3e38 * np.sign(toy_stream[0].graph.features))
     with pytest.raises(StateError, match="80 of 80 nodes have scores that are not finite"):
@@ -155,9 +156,13 @@ def test_a_state_names_all_that_is_not_finite():
 
 
 def test_a_learner_of_ones_own_is_checked_too(toy_stream):
-    class Diverging(GradientLearner):
-        def end(self, observation, tracker):
+    class Spoiling(TaskTraining):
+        def finish(self):
             self.network.first.data[0, 0] = torch.nan
+
+    class Diverging(GradientLearner):
+        def begin(self, observation, examples, tracker):
+            return Spoiling(self, observation, examples, tracker)
 
     learner = Diverging(epochs=1, hidden=8)
     with pytest.raises(DelomeError, match=r"task 0 has led to numbers that are not finite in 'model.first'"):

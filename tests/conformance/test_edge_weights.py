@@ -7,7 +7,7 @@ import torch
 from delome import TaskStream
 from delome.errors import GraphError
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.testing import Subject
 
 SMALL = {"epochs": 3, "networks": 3, "encoders": 5, "budget": 4, "hidden": 8, "features": 16}
 REFUSED = {"hpns", "twp", "sem-curvature"}
@@ -15,9 +15,7 @@ REFUSED = {"hpns", "twp", "sem-curvature"}
 
 
 def learner_of(name, **parameters):
-    method = METHODS[name]
-    chosen = {key: value for key, value in (SMALL | parameters).items() if key in parameters_of(method)}
-    return method(**chosen)
+    return Subject(METHODS[name], METHODS[name].settings[0], parameters).make(**SMALL)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import torch
 from delome import Task, TaskStream, load_graph
 from delome.methods import METHODS
 from delome.parameters import parameters_of
+from delome.testing import Subject
 
 SMALL = {"epochs": 5, "hidden": 16, "budget": 4, "networks": 5, "encoders": 5, "features": 32}
 
@@ -29,9 +30,9 @@ WITHOUT_STRENGTH = {
 }
 
 
-def make(name, **parameters):
-    method = METHODS[name]
-    return method(**{k: v for k, v in (SMALL | parameters).items() if k in parameters_of(method)})
+def make(name, setting=None, backbone=None, **parameters):
+    method, parts = METHODS[name], {} if backbone is None else {"backbone": backbone}
+    return Subject(method, setting or method.settings[0], parts).make(**SMALL | parameters)
 
 
 def learn(learner, tasks):
@@ -64,7 +65,7 @@ def test_without_strength_it_is_fine_tune_to_the_bit(toy_stream, name, setting, 
 
 def test_the_output_columns_of_an_old_task_decay_in_task_incremental_fine_tuning(toy_stream):
     # Adam's coupled weight decay acts on columns that no loss touches any more
-    learner = make("finetune", setting="til", epochs=200)
+    learner = make("finetune", setting="til", epochs=200, decay="coupled")
     learner.observe(toy_stream[0])
     before = learner.network.second[:, :2].norm()
     learner.observe(toy_stream[1])
@@ -104,10 +105,10 @@ def test_the_numbers_of_nodes_do_not_matter(toy_stream, monkeypatch, name, backb
         plain.observe(task)
         renumbered.observe(Renumbered(**vars(task), order=order))
         graph = task.graph
-        expected = plain._scores(plain._inputs(graph, order), task.index)
-        other = renumbered._inputs(graph.subgraph(order), np.arange(len(order)))
-        scores = renumbered._scores(other, task.index)
-        torch.testing.assert_close(scores, expected, atol=2e-3, rtol=1e-2)
+        expected = plain.logits(plain.inputs(graph, order), task.index)
+        other = renumbered.inputs(graph.subgraph(order), np.arange(len(order)))
+        logits = renumbered.logits(other, task.index)
+        torch.testing.assert_close(logits, expected, atol=2e-3, rtol=1e-2)
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ from delome import TaskStream, load
 from delome.errors import StateError
 from delome.learning.isolation import Guard, isolated
 from delome.methods import METHODS
-from delome.parameters import parameters_of
 from delome.progress import Tracker
+from delome.testing import Subject
 
 SMALL = {"epochs": 3, "networks": 3, "encoders": 3, "budget": 4, "hidden": 8, "features": 32}
 MORE = {
     "finetune, gcn": ("finetune", {"backbone": "gcn"}),
     "finetune, gat": ("finetune", {"backbone": "gat"}),
-    "delome, sampled": ("delome", {"matching": "sampled"}),
+    "delome, sampled": ("delome", {"memory": "gradient-matching"}),
     "analytic, per task": ("analytic", {"setting": "til", "per_task": True}),
 }
 VARIANTS = {name: (name, {}) for name in METHODS} | MORE
@@ -29,7 +29,8 @@ VARIANTS = {name: (name, {}) for name in METHODS} | MORE
 
 def learner_of(variant):
     name, given = VARIANTS[variant]
-    return METHODS[name](**{k: v for k, v in (SMALL | given).items() if k in parameters_of(METHODS[name])})
+    setting = given.get("setting", METHODS[name].settings[0])
+    return Subject(METHODS[name], setting, given).make(**SMALL)
 
 
 @contextlib.contextmanager
@@ -187,14 +188,14 @@ def test_observing_waits_for_those_who_read(toy_stream, monkeypatch):
     learner.observe(toy_stream[0])
     expected = learner.predict(toy_stream[0].graph)
     reading, go_on, observed = threading.Event(), threading.Event(), threading.Event()
-    scores = learner._scores
+    logits = learner.logits
 
     def slow(inputs, task):
         reading.set()
         assert go_on.wait(10)
-        return scores(inputs, task)
+        return logits(inputs, task)
 
-    monkeypatch.setattr(learner, "_scores", slow)
+    monkeypatch.setattr(learner, "logits", slow)
     labels = []
     reader = threading.Thread(target=lambda: labels.append(learner.predict(toy_stream[0].graph)))
     reader.start()

@@ -10,6 +10,7 @@ from delome.errors import DelomeError, GraphError, PastDataError, StateError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 from delome.progress import Tracker
+from delome.testing import Subject
 
 SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "budget": 3, "hidden": 8, "features": 32}
 WIDTH = 6
@@ -36,9 +37,9 @@ def variants():
                 )
 
 
-def learner_of(name, **parameters):
-    chosen = SMALL | parameters
-    return METHODS[name](**{key: value for key, value in chosen.items() if key in parameters_of(METHODS[name])})
+def learner_of(name, setting=None, backbone=None, **parameters):
+    method, parts = METHODS[name], {} if backbone is None else {"backbone": backbone}
+    return Subject(method, setting or method.settings[0], parts).make(**SMALL | parameters)
 
 
 @pytest.fixture(params=list(variants()))

@@ -1,14 +1,19 @@
-"""Every parameter of every method matters: somewhere, another value of it gives other scores or other predictions."""
+"""Every parameter of every method and of its parts matters: somewhere, another value of it gives other scores or other
+predictions."""
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Annotated, Any
 
 import numpy as np
 import pytest
 
 from delome import FineTune, TaskStream, load_graph
+from delome.backbones import BACKBONES, SGC
+from delome.losses import LOSSES
+from delome.memories import MEMORIES
 from delome.methods import METHODS
-from delome.parameters import Param, parameters_of
+from delome.parameters import Param, all_parameters, has_parameter
 
 SMALL = {
     "epochs": 3,
@@ -18,7 +23,7 @@ SMALL = {
     "features": 16,
     "stored": 4,
     "networks": 3,
-    "memory_lr": 0.01,
+    "memory.lr": 0.01,
     "encoders": 3,
     "encoder_width": 8,
     "dimension": 4,
@@ -28,6 +33,9 @@ SMALL = {
     "pool": 9,
 }
 """What every learner starts from: quick, and small enough for a limit to be one on a small graph."""
+
+PARTS = [("finetune", "backbone", BACKBONES), ("replay", "memory", MEMORIES), ("replay", "loss", LOSSES)]
+"""Where every part of a kind is tried, those included that no method has by default."""
 
 
 @dataclass
@@ -45,19 +53,19 @@ class Place:
 
 FANOUTS = (None, "2,2", "1,2", "2,1")
 PLACES = {
+    "decay": Place(("coupled", "decoupled")),
     "fanout": Place(FANOUTS),
     "recurring": Place(again=True),
     "analytic.per_task": Place(beside={"setting": "til"}),
-    "cat.fanout": Place(FANOUTS, {"train_in_memory": False}),
-    "delome.init": Place(("raw", "propagated", "noise", "mixture"), {"matching": "sampled"}),
-    "delome.memory_lr": Place(beside={"matching": "sampled"}),
-    "delome.match_loss": Place(beside={"matching": "sampled"}),
-    "delome.networks": Place(beside={"matching": "sampled"}),
-    "ergnn.radius": Place((4.0, 5.0, None)),
-    "ergnn.sampler": Place(beside={"radius": 4.0}),
+    "cat.fanout": Place(FANOUTS, {"train_on": "task"}),
+    "cat.remember": Place(beside={"train_on": "task"}),
+    "memory.encoder_hops": Place((None, 0, 1, 3)),
+    "memory.radius": Place((4.0, 5.0, None)),
+    "memory.sampler": Place(beside={"radius": 4.0}),
+    "memory.curvature": Place(("bfc", "bfc3"), {"neighbours": "curvature"}),
+    "finetune, gat.backbone.hidden": Place((8, 16)),
     "hpns.establish_after": Place(beside={"epochs": 4}),
     "hpns.pool": Place((2, 3)),
-    "sem-curvature.curvature": Place(("bfc", "bfc3")),
 }
 """By parameter, or by method and parameter, where the usual configuration or the usual values would not do."""
 
@@ -67,12 +75,23 @@ NOWHERE = {
 }
 
 
+def variants():
+    """(name, method, what it is given, paths of its parameters): every method, and every part in one of them."""
+    for name, method in METHODS.items():
+        yield name, method, {}, [path for path, _ in all_parameters(method)]
+    for name, part, registry in PARTS:
+        for kind in registry:
+            paths = [path for path, _ in all_parameters(registry[kind], f"{part}.")]
+            yield f"{name}, {kind}", METHODS[name], {part: kind}, paths
+
+
 def parameters():
-    """(method, parameter) of all methods."""
-    for method, owner in METHODS.items():
-        for name in parameters_of(owner):
-            if not {name, f"{method}.{name}"} & set(NOWHERE):
-                yield method, name
+    """(method, what it is given, path of a parameter, where it matters)."""
+    for name, method, given, paths in variants():
+        for path in paths:
+            if not {path, f"{name}.{path}"} & set(NOWHERE):
+                place = PLACES.get(f"{name}.{path}") or PLACES.get(path) or Place()
+                yield pytest.param(method, given, path, place, id=f"{name}-{path}")
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +100,21 @@ def stream():
     return TaskStream(load_graph("synthetic", nodes=100, classes=4, features=8, degree=8, imbalance=2, noise=3))
 
 
+def small(method, given):
+    """A small learner with given parameters, whatever parts they choose."""
+    plain = method(**given)
+    return method(**{name: value for name, value in SMALL.items() if has_parameter(plain, name)} | given)
+
+
 @pytest.fixture(scope="module")
 def outcome(stream, scores_of):
     """What a learner makes of the stream, learned once for each configuration."""
     known = {}
 
-    def learned(owner, values, again=False):
-        key = owner, again, *values.items()
+    def learned(method, given, again=False):
+        key = method, again, *given.items()
         if key not in known:
-            learner = owner(**values)
+            learner = small(method, given)
             for data in [*stream, *(task.graph for task in stream if again)]:
                 learner.observe(data)
             known[key] = np.concatenate(
@@ -105,6 +130,8 @@ def outcome(stream, scores_of):
 
 def other_values(parameter, value):
     """Values that a parameter may have instead of ``value``."""
+    if parameter.registry is not None:
+        return [name for name in parameter.registry if parameter.registry[name] is not type(value)]
     if parameter.choices:
         return [choice for choice in parameter.choices if choice != value]
     if parameter.type is bool:
@@ -114,35 +141,39 @@ def other_values(parameter, value):
     return [value + 1 if parameter.type is int else 2 * value, *[None] * parameter.optional]
 
 
-def values_without_effect(outcome, owner, name, place):
+def values_without_effect(outcome, method, given, path, place):
     """Values of a parameter with which a learner does the same as with the first."""
-    known = parameters_of(owner)
-    beside = {key: value for key, value in (SMALL | place.beside).items() if key in known}
-    base = beside.get(name, known[name].default)
-    first, *others = place.values or (base, *other_values(known[name], base))
-    expected, *found = (outcome(owner, beside | {name: value}, place.again) for value in (first, *others))
+    given = given | place.beside
+    learner = small(method, given)
+    base = reduce(getattr, path.split("."), learner)
+    first, *others = place.values or (base, *other_values(dict(all_parameters(learner))[path], base))
+    expected, *found = (outcome(method, given | {path: value}, place.again) for value in (first, *others))
     return [other for other, each in zip(others, found, strict=True) if np.array_equal(each, expected)]
 
 
-@pytest.mark.parametrize(("method", "name"), list(parameters()))
-def test_other_values_of_a_parameter_change_what_is_learned(outcome, method, name):
-    place = PLACES.get(f"{method}.{name}") or PLACES.get(name) or Place()
-    assert values_without_effect(outcome, METHODS[method], name, place) == []
+@pytest.mark.parametrize(("method", "given", "path", "place"), list(parameters()))
+def test_other_values_of_a_parameter_change_what_is_learned(outcome, method, given, path, place):
+    assert values_without_effect(outcome, method, given, path, place) == []
 
 
-@dataclass(kw_only=True)
 class Heedless(FineTune):
     """Has a parameter that nothing reads."""
 
     unread: Annotated[int, Param("nothing", at_least=0)] = 5
 
 
+class HeedlessNetwork(SGC):
+    """Has one too."""
+
+    unread: Annotated[int, Param("nothing", at_least=0)] = 7
+
+
 def test_a_parameter_that_nothing_reads_is_noticed(outcome):
-    assert values_without_effect(outcome, Heedless, "unread", Place()) == [6]
+    assert values_without_effect(outcome, Heedless, {}, "unread", Place()) == [6]
+    in_part = {"backbone": HeedlessNetwork()}
+    assert values_without_effect(outcome, FineTune, in_part, "backbone.unread", Place()) == [8]
 
 
 def test_places_are_those_of_parameters_that_there_are():
-    known = {
-        each for method in METHODS for name in parameters_of(METHODS[method]) for each in (name, f"{method}.{name}")
-    }
+    known = {each for name, _, _, paths in variants() for path in paths for each in (path, f"{name}.{path}")}
     assert {*PLACES, *NOWHERE} <= known

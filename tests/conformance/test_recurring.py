@@ -7,11 +7,11 @@ import torch
 from delome import DeLoMe, Graph, TaskStream, load
 from delome.errors import ParameterError, StateError
 from delome.methods import METHODS, Replay
-from delome.parameters import parameters_of
+from delome.testing import Subject
 
 SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 4, "hidden": 16, "recurring": "merge"}
 MORE = {
-    "delome, sampled": ("delome", {"matching": "sampled"}),
+    "delome, sampled": ("delome", {"memory": "gradient-matching"}),
     "delome, noise": ("delome", {"init": "noise", "kernel": "arc-cosine"}),
     "delome, propagated": ("delome", {"init": "propagated"}),
     "replay, raw": ("replay", {"memory": "raw"}),
@@ -25,8 +25,7 @@ VARIANTS = REPLAY | MORE
 @pytest.fixture(params=VARIANTS)
 def make(request):
     name, given = VARIANTS[request.param]
-    known = parameters_of(METHODS[name])
-    return lambda **more: METHODS[name](**{k: v for k, v in (SMALL | given | more).items() if k in known})
+    return lambda **more: Subject(METHODS[name], "cil", given).make(**SMALL | more)
 
 
 CENTRES = 2 * np.random.default_rng(0).normal(size=(6, 8))
@@ -115,13 +114,23 @@ def test_an_interrupted_merge_is_forgotten(make):
         each.observe(day(0, 0, 1))
     before = learner.state()
 
-    def fail(*_):
-        raise KeyboardInterrupt
+    begin = learner.begin
 
-    end, learner.end = learner.end, fail
+    def interrupted(*arguments):
+        training = begin(*arguments)
+        finish = training.finish
+
+        def merge_and_fail():
+            finish()
+            raise KeyboardInterrupt
+
+        training.finish = merge_and_fail
+        return training
+
+    learner.begin = interrupted
     with pytest.raises(KeyboardInterrupt):
         learner.observe(day(1, 1, 2))
-    learner.end = end
+    learner.begin = begin
     assert_same_state(learner.state(), before)
     for each in (learner, twin):
         each.observe(day(1, 1, 2))

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from delome import DeLoMe, FineTune, Joint, TaskStream, load_graph
+from delome.backbones import BACKBONES
 from delome.datasets import DATASETS
 from delome.errors import DelomeError, ParameterError, StreamError
 from delome.experiment import RunConfig, run
 from delome.experiment.config import versions
+from delome.losses import LOSSES
+from delome.memories import MEMORIES
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
 
@@ -31,29 +35,53 @@ def test_without_arguments_it_is_delome_on_digits_in_the_class_incremental_setti
 def test_every_parameter_of_the_method_but_the_seed_is_written_out() -> None:
     config = RunConfig.resolve("digits", "delome")
     assert config.parameters.keys() == parameters_of(DeLoMe).keys() - {"seed"}
-    assert config.parameters["tau"] == 1.0
+    assert config.parameters["loss"].items() >= {"name": "debiased", "tau": 1.0}.items()
+    for name, registry in {"backbone": BACKBONES, "memory": MEMORIES, "loss": LOSSES}.items():
+        part = config.parameters[name]
+        assert part.keys() == parameters_of(registry[part["name"]]).keys() | {"name"}
 
 
 @pytest.mark.parametrize(("dataset", "budget"), [("digits", 20), (SMALL, 60)])
 def test_the_budget_defaults_to_the_usual_one_of_the_dataset(dataset: str, budget: int) -> None:
-    assert RunConfig.resolve(dataset).parameters["budget"] == budget
+    config = RunConfig.resolve(dataset)
+    assert config.budget == config.parameters["memory"]["budget"] == config.learner(0).memory.budget == budget
 
 
 def test_a_given_budget_counts() -> None:
-    assert RunConfig.resolve(budget=7).parameters["budget"] == 7
-    assert RunConfig.resolve(assignments=["budget=8"]).parameters["budget"] == 8
+    assert RunConfig.resolve(budget=7).parameters["memory"]["budget"] == 7
+    for assignments in (["budget=8"], ["memory.budget=8"], ["memory=kmeans", "budget=8"]):
+        assert RunConfig.resolve(assignments=assignments).parameters["memory"]["budget"] == 8
 
 
 def test_a_method_without_memory_has_no_budget() -> None:
-    assert "budget" not in RunConfig.resolve(method="finetune").parameters
+    config = RunConfig.resolve(method="finetune")
+    assert config.budget is None and "budget" not in json.dumps(config.parameters)
+    assert RunConfig.resolve(method="finetune", budget=7).parameters == config.parameters
+
+
+def test_a_method_without_a_network_has_no_backbone() -> None:
+    assert RunConfig.resolve(method="finetune").backbone == "sgc"
+    assert RunConfig.resolve(method="analytic", backbone="gcn").backbone is None
 
 
 def test_options_and_assignments_reach_the_parameters() -> None:
     config = RunConfig.resolve(
         setting="til", backbone="gcn", epochs=3, device="cpu", assignments=["tau=0.5", "batch_size=none"]
     )
-    expected = {"setting": "til", "backbone": "gcn", "epochs": 3, "device": "cpu", "tau": 0.5, "batch_size": None}
-    assert expected.items() <= config.parameters.items()
+    parameters = config.parameters
+    expected = {"setting": "til", "epochs": 3, "device": "cpu", "batch_size": None}
+    assert {name: parameters[name] for name in expected} == expected
+    assert parameters["backbone"]["name"] == config.backbone == "gcn"
+    assert parameters["loss"]["tau"] == 0.5
+
+
+def test_parts_are_assigned_by_name_and_their_parameters_by_a_short_or_a_full_one() -> None:
+    short = RunConfig.resolve(assignments=["memory=gradient-matching", "networks=7", "memory.lr=0.5", "hidden=8"])
+    assert short.parameters["memory"].items() >= {"name": "gradient-matching", "networks": 7, "lr": 0.5}.items()
+    assert short.parameters["backbone"] == {"name": "sgc", "hidden": 8}
+    assert short.parameters["lr"] != 0.5
+    full = ["memory=gradient-matching", "memory.networks=7", "memory.lr=0.5", "backbone.hidden=8"]
+    assert RunConfig.resolve(assignments=full) == short
 
 
 def test_seeds_count_up_from_the_first() -> None:
@@ -213,5 +241,6 @@ def test_the_protocol_says_how_numbers_are_measured() -> None:
 
 def test_versions_name_what_a_result_depends_on() -> None:
     found = versions()
+    assert found.pop("threads") == str(torch.get_num_threads())
     assert found.keys() >= {"delome", "python", "torch", "numpy", "scipy", "scikit-learn", "torch-geometric"}
     assert all(re.match(r"\d+\.\d+", version) for version in found.values())

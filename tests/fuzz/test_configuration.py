@@ -14,7 +14,7 @@ from delome.datasets import DATASETS
 from delome.errors import DatasetError, ParameterError
 from delome.experiment import RunConfig
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.parameters import all_parameters
 
 Attempt = Callable[[Callable[[], Any]], Any]
 
@@ -60,7 +60,7 @@ def assert_usable(config: RunConfig) -> None:
 def test_assignments_to_any_parameter_of_any_method_are_usable_or_refused(
     method: str, setting: str, data: st.DataObject, attempt: Attempt
 ) -> None:
-    names = list(parameters_of(METHODS[method]))
+    names = [name for name, _ in all_parameters(METHODS[method])]
     pairs = data.draw(st.lists(st.tuples(st.sampled_from(names), texts), min_size=1, max_size=3))
     assignments = [f"{name}={text}" for name, text in pairs]
     config = attempt(lambda: RunConfig.resolve("digits", method, setting=setting, assignments=assignments))  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def test_assignments_to_any_parameter_of_any_method_are_usable_or_refused(
         assert_usable(config)
 
 
-EVERY_PARAMETER = [(method, name) for method in METHODS for name in parameters_of(METHODS[method])]
+EVERY_PARAMETER = [(method, name) for method in METHODS for name, _ in all_parameters(METHODS[method])]
 
 
 @pytest.mark.slow
@@ -76,6 +76,13 @@ EVERY_PARAMETER = [(method, name) for method in METHODS for name in parameters_o
 @given(parameter=st.sampled_from(EVERY_PARAMETER), text=texts)
 @example(parameter=("delome", "budget"), text="9" * 400)
 @example(parameter=("delome", "budget"), text="1e300")
+@example(parameter=("delome", "memory.budget"), text="1e300")
+@example(parameter=("delome", "memory"), text="kmeans")
+@example(parameter=("delome", "memory"), text="json:loads")
+@example(parameter=("delome", "memory"), text="delome:Graph")
+@example(parameter=("delome", "backbone"), text="delome.memories:Centroids")
+@example(parameter=("delome", "memory."), text="1")
+@example(parameter=("delome", "memory.name"), text="kmeans")
 @example(parameter=("delome", "seed"), text="9" * 4000)
 @example(parameter=("delome", "fanout"), text=f"{'9' * 5000},1")
 @example(parameter=("hpns", "neighbours_second"), text="6e16")

@@ -26,7 +26,7 @@ from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.learning.saved import KIND
 from delome.methods import METHODS
-from delome.parameters import parameters_of, values_of
+from delome.parameters import has_parameter, values_of
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.reading import parse_json, sha256_of
 from delome.persistence.state import State
@@ -70,7 +70,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str
     """What small learners of two tasks save."""
     found = {}
     for name, (method, options) in LEARNERS.items():
-        small = {key: value for key, value in SMALL.items() if key in parameters_of(METHODS[method])}
+        small = {key: value for key, value in SMALL.items() if has_parameter(METHODS[method], key)}
         learner: Learner = METHODS[method](**small | options)
         for labels in ([3, 5], [5, 9]):
             learner.observe(small_graph(labels, sparse=name == "replay"))

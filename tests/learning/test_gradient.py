@@ -105,6 +105,16 @@ def test_coupled_decay_moves_a_weight_without_gradient_at_full_speed_and_decoupl
     assert moved["decoupled"] == pytest.approx((1 - 0.005 * 5e-4) ** 100, abs=1e-6)
 
 
+@pytest.mark.parametrize(("setting", "usual"), [("cil", torch.optim.Adam), ("til", torch.optim.AdamW)])
+def test_decay_is_coupled_in_cil_and_decoupled_in_til_unless_it_is_said(setting, usual):
+    kinds = {None: usual, "coupled": torch.optim.Adam, "decoupled": torch.optim.AdamW}
+    for decay, kind in kinds.items():
+        learner = FineTune(hidden=1, setting=setting, decay=decay)
+        learner.reset(1, 1)
+        assert type(learner.optimizer) is kind
+    assert FineTune().decay is None
+
+
 @pytest.mark.parametrize("decay", ["coupled", "decoupled"])
 def test_training_takes_the_steps_of_torchs_own_optimiser(decay):
     learner = FineTune(epochs=3, hidden=8, decay=decay, weight_decay=0.1)
@@ -154,6 +164,7 @@ print(*sorted(tracker.imported))
 """
 
 
+@pytest.mark.slow
 def test_imports_are_not_counted_among_the_seconds_of_a_task() -> None:
     # a new process, because in this one everything is imported
     done = subprocess.run([sys.executable, "-c", OBSERVING_IMPORTS], capture_output=True, text=True, check=True)

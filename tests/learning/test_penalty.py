@@ -3,12 +3,20 @@ import pytest
 import torch
 
 from delome import FineTune
+from delome.learning.penalty import PenaltyTraining
 from delome.learning.training import Schedule
 from delome.methods import EWC, MAS, TWP
+from delome.progress import Tracker
 
 
 def weights(learner):
     return [parameter.detach().clone() for parameter in learner.network.parameters()]
+
+
+def training_of(learner, task) -> PenaltyTraining:
+    """The training of a task, as it is begun."""
+    observation = task.observation()
+    return learner.begin(observation, learner.examples(observation), Tracker())
 
 
 def after_tasks(learner, stream, count):
@@ -50,7 +58,8 @@ def test_two_tensors_stand_for_the_sum_over_three_tasks(toy_stream):
 def test_ewc_importance_is_strength_times_the_squared_gradient_of_the_task_loss(toy_stream):
     learner = EWC(epochs=5, hidden=8, strength=7.0)
     learner.observe(toy_stream[0])
-    loss = learner.task_loss(learner.examples(toy_stream[0].observation()))
+    training = training_of(learner, toy_stream[0])
+    loss = training.task_loss(training.examples)
     for gradient, u in zip(
         torch.autograd.grad(loss, list(learner.network.parameters())), learner.importance, strict=True
     ):
@@ -60,11 +69,11 @@ def test_ewc_importance_is_strength_times_the_squared_gradient_of_the_task_loss(
 def test_ewc_importance_is_a_mean_over_batches_of_squared_gradients(toy_stream):
     learner = EWC(epochs=2, hidden=8, strength=1.0, batch_size=20)
     learner.observe(toy_stream[0])
-    examples = learner.examples(toy_stream[0].observation())
-    batches = list(Schedule(20, 0, 0).batches(examples, learner.epochs))
+    training = training_of(learner, toy_stream[0])
+    batches = list(Schedule(20, 0, 0).batches(training.examples, learner.epochs))
     assert len(batches) == 3
     parameters = list(learner.network.parameters())
-    squares = [[g.square() for g in torch.autograd.grad(learner.task_loss(b), parameters)] for b in batches]
+    squares = [[g.square() for g in torch.autograd.grad(training.task_loss(b), parameters)] for b in batches]
     for u, parts in zip(learner.importance, zip(*squares, strict=True), strict=True):
         torch.testing.assert_close(u, sum(parts) / 3)
 
@@ -102,9 +111,10 @@ def test_mas_merges_2_of_10_rows_with_5_of_30_to_4_25(toy_stream, monkeypatch):
     learner.observe(toy_stream[0])
     learner.importance = [torch.full_like(u, 2.0) for u in learner.importance]
     learner.rows_seen = 10
-    monkeypatch.setattr(learner, "squared_gradients", lambda *_: [torch.full_like(u, 5.0) for u in learner.importance])
-    examples = learner.examples(toy_stream[0].observation()).select(np.arange(30))
-    learner.remember(None, examples, None)
+    training = training_of(learner, toy_stream[0])
+    monkeypatch.setattr(training, "squared_gradients", lambda _: [torch.full_like(u, 5.0) for u in learner.importance])
+    training.examples = training.examples.select(np.arange(30))
+    learner.remember(training)
     assert all((u == 4.25).all() for u in learner.importance)
 
 
@@ -130,63 +140,6 @@ def test_a_strong_penalty_keeps_important_parameters_where_they_were(toy_stream,
         change = zip(judge.importance, weights(learner), optimum, strict=True)
         moved.append(sum((u * (now - then).square()).sum().item() for u, now, then in change))
     assert moved[1] < 0.1 * moved[0]
-
-
-QUIET = {"epochs": 4, "hidden": 8, "lr": 0.05, "weight_decay": 0.0}
-
-
-def used_columns(setting, task):
-    return slice(2 * task.index if setting == "til" else 0, 2 * task.index + 2)
-
-
-@pytest.mark.parametrize("setting", ["cil", "til"])
-def test_ewc_adds_strength_times_the_weighted_squared_distance_from_each_old_optimum(
-    uneven_stream, last_step, snapshot, balanced, setting
-):
-    def task_loss(network, task):
-        logits, labels = network.train_logits(task)
-        used = used_columns(setting, task)
-        return balanced(logits[:, used], labels - used.start)
-
-    learner = EWC(strength=300.0, setting=setting, **QUIET)
-    old = []
-    for task in uneven_stream[:2]:
-        learner.observe(task)
-        optimum = snapshot(learner)
-        old.append((optimum.weights, optimum.gradient(task_loss(optimum, task))))
-    step = last_step(learner, uneven_stream[2])
-    current = task_loss(step, uneven_stream[2])
-    penalty = sum(
-        (slopes[name].square() * (weight - optimum[name].detach()).square()).sum()
-        for optimum, slopes in old
-        for name, weight in step.weights.items()
-    )
-    step.assert_minimises(current, 300 * penalty)
-
-
-@pytest.mark.parametrize("setting", ["cil", "til"])
-def test_mas_adds_strength_times_the_weighted_squared_distance_from_the_last_optimum(
-    uneven_stream, last_step, snapshot, balanced, setting
-):
-    learner = MAS(strength=300.0, setting=setting, **QUIET)
-    importance, rows = {}, 0
-    for task in uneven_stream[:2]:
-        learner.observe(task)
-        optimum = snapshot(learner)
-        logits, labels = optimum.train_logits(task)
-        slopes = optimum.gradient(logits[:, used_columns(setting, task)].square().mean())
-        for name, slope in slopes.items():
-            importance[name] = (rows * importance.get(name, 0) + len(labels) * slope.square()) / (rows + len(labels))
-        rows += len(labels)
-    step = last_step(learner, uneven_stream[2])
-    used = used_columns(setting, uneven_stream[2])
-    logits, labels = step.train_logits(uneven_stream[2])
-    current = balanced(logits[:, used], labels - used.start)
-    penalty = sum(
-        (importance[name] * (weight - optimum.weights[name].detach()).square()).sum()
-        for name, weight in step.weights.items()
-    )
-    step.assert_minimises(current, 300 * penalty)
 
 
 @pytest.mark.parametrize("method", [EWC, MAS, TWP])

@@ -78,7 +78,7 @@ def test_a_memory_that_names_what_is_not_there_is_not_loaded(damage):
 
 
 def test_examples_join_all_memories_and_say_whose_they_are():
-    network = SGC(6, 8, 6, np.random.default_rng(0), torch.device("cpu"))
+    network = SGC(hidden=8).network(6, 6, np.random.default_rng(0), torch.device("cpu"))
     examples = bank(dense_memory(), dense_memory(1), subgraph_memory()).examples(network)
     assert examples.labels.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
     assert examples.tasks.tolist() == [0] * 4 + [1] * 4 + [2]
@@ -86,10 +86,10 @@ def test_examples_join_all_memories_and_say_whose_they_are():
     torch.testing.assert_close(examples.inputs.dense()[-1], torch.from_numpy(propagated))
 
 
-def test_storage_counts_rows_values_and_bytes():
-    storage = bank(dense_memory(), subgraph_memory()).storage()
-    assert storage.rows == 7
-    assert storage.floats == 24 + 18
+def test_the_size_counts_rows_values_and_bytes():
+    rows, floats, in_bytes = bank(dense_memory(), subgraph_memory()).size()
+    assert rows == 7
+    assert floats == 24 + 18
     labels_and_rows = 8 * (4 + 4 + 1 + 1)
     edges = 6 * 4 + 4 * 4
-    assert storage.bytes == 4 * storage.floats + labels_and_rows + edges
+    assert in_bytes == 4 * floats + labels_and_rows + edges

@@ -2,9 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from delome.backbones import SGC
+from delome.memories import Context
 from delome.memories.descent import descend
 from delome.progress import Checkpoint, Tracker
 from delome.randomness import generator
+from delome.streams.columns import LabelColumns
 
 
 class Notebook:
@@ -30,7 +33,8 @@ def descended(count, checkpoints=None, lr=0.1):
         targets.append(torch.from_numpy(rng.integers(100, size=(2, 3), dtype=np.uint32).astype(np.float32)))
         return (rows - targets[-1]).square().sum()
 
-    descend(rows, distance, lr, count, rng, Tracker(checkpoints))
+    network = SGC(hidden=1).network(3, 1, np.random.default_rng(0), torch.device("cpu"))
+    descend(rows, distance, lr, count, Context(network, LabelColumns("cil", []), rng, Tracker(checkpoints)))
     return rows.detach(), targets
 
 
@@ -46,7 +50,7 @@ def test_rows_take_the_steps_of_torchs_own_adam():
 
 
 @pytest.mark.parametrize("done", [1, 2, 3, 4])
-def test_interrupted_steps_are_taken_up_to_the_bit(done):
+def test_interrupted_steps_are_resumed_to_the_bit(done):
     notebook = Notebook()
     whole, targets = descended(5, notebook)
     assert [each.done for each in notebook.kept] == [1, 2, 3, 4, 5]

@@ -3,13 +3,6 @@ import pytest
 import torch
 
 from delome.memories.distribution_matching import DistributionMatching, distribution_distance, mean_embeddings
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
-
-
-def build(builder, task, seed=0):
-    observation = task.observation()
-    return builder.build(observation, LabelColumns("cil", [task.classes]), np.random.default_rng(seed), Tracker())
 
 
 def distance(memory, task, encoder):
@@ -25,9 +18,9 @@ def distance(memory, task, encoder):
     return total
 
 
-def test_the_distance_is_the_one_of_the_definition(toy_stream):
+def test_the_distance_is_the_one_of_the_definition(build, toy_stream):
     task, rng = toy_stream[0], np.random.default_rng(3)
-    memory = build(DistributionMatching(5, encoders=1), task)
+    memory = build(DistributionMatching(budget=5, encoders=1), task)
     encoder = rng.standard_normal((16, 64)).astype(np.float32)
     by_class = [task.train[task.graph.labels[task.train] == column] for column in task.classes]
     real = torch.from_numpy(task.graph.propagate(2)[np.concatenate(by_class)])
@@ -51,27 +44,27 @@ def test_a_row_that_switches_every_unit_off_is_no_division_by_zero():
     assert torch.isfinite(rows.grad).all()
 
 
-def test_learning_brings_memory_and_class_together(toy_stream):
+def test_learning_brings_memory_and_class_together(build, toy_stream):
     task = toy_stream[0]
     encoders = np.random.default_rng(9).standard_normal((5, 16, 256)).astype(np.float32)
     distances = []
     for count in (1, 200):
-        memory = build(DistributionMatching(5, encoders=count, lr=1e-2), task)
+        memory = build(DistributionMatching(budget=5, encoders=count, lr=1e-2), task)
         distances.append(np.mean([distance(memory, task, encoder) for encoder in encoders]))
     assert distances[1] < 0.2 * distances[0]
 
 
-def test_it_starts_from_raw_features_of_distinct_training_nodes(toy_stream):
+def test_it_starts_from_raw_features_of_distinct_training_nodes(build, toy_stream):
     task = toy_stream[0]
-    memory = build(DistributionMatching(5, encoders=1, lr=1e-12), task)
+    memory = build(DistributionMatching(budget=5, encoders=1, lr=1e-12), task)
     train = {row.tobytes() for row in task.graph.features[task.train]}
     stored = {row.tobytes() for row in memory.graph.features}
     assert stored <= train and len(stored) == 10
 
 
-def test_sparse_columns_that_no_node_uses_stay_empty(sparse_stream):
+def test_sparse_columns_that_no_node_uses_stay_empty(build, sparse_stream):
     task = sparse_stream[0]
-    memory = build(DistributionMatching(5, encoders=5), task)
+    memory = build(DistributionMatching(budget=5, encoders=5), task)
     used = np.unique(task.graph.features.indices)
     columns = np.flatnonzero(np.asarray(abs(memory.graph.features).sum(axis=0)).ravel())
     assert set(columns) <= set(used)

@@ -4,14 +4,8 @@ import scipy.sparse as sp
 import torch
 
 from delome import Graph, TaskStream
-from delome.memories.experience import ExperienceMemory, _half_median, distance_to_mean, others_within
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
-
-
-def build(builder, task, seed=0):
-    observation = task.observation()
-    return builder.build(observation, LabelColumns("cil", [task.classes]), np.random.default_rng(seed), Tracker())
+from delome.backbones import SGC
+from delome.memories.experience import Experience, _half_median, distance_to_mean, others_within
 
 
 def line_stream(values, labels):
@@ -45,9 +39,9 @@ def test_counts_do_not_suffer_from_long_vectors():
     assert torch.equal(others_within(rows, others, radius), exact)
 
 
-def test_mf_stores_the_nodes_nearest_to_their_class_mean(toy_stream):
+def test_mf_stores_the_nodes_nearest_to_their_class_mean(build, toy_stream):
     task = toy_stream[0]
-    memory = build(ExperienceMemory(5, "mf"), task)
+    memory = build(Experience(budget=5, sampler="mf"), task)
     for column in task.classes:
         nodes = task.train[task.graph.labels[task.train] == column]
         rows = task.graph.features[nodes]
@@ -57,26 +51,26 @@ def test_mf_stores_the_nodes_nearest_to_their_class_mean(toy_stream):
         np.testing.assert_allclose(np.sort(stored, axis=0), np.sort(expected, axis=0))
 
 
-def test_cm_avoids_nodes_near_other_classes():
+def test_cm_avoids_nodes_near_other_classes(build):
     # class 0 at 0 … 9, class 1 beside its upper half, each place ten times
     places = np.repeat(np.arange(10), 10)
     stream = line_stream([*places, *(places + 5.1)], [0] * 100 + [1] * 100)
-    memory = build(ExperienceMemory(20, "cm", radius=0.5), stream[0])
+    memory = build(Experience(budget=20, sampler="cm", radius=0.5), stream[0])
     assert (memory.graph.features[memory.labels == 0] < 5).all()
     assert (memory.graph.features[memory.labels == 1] > 9.5).all()
 
 
-def test_ties_are_broken_at_random():
+def test_ties_are_broken_at_random(build):
     stream = line_stream([*range(30), *(np.arange(30) + 100)], [0] * 30 + [1] * 30)
-    chosen = {tuple(build(ExperienceMemory(3, "cm"), stream[0], seed).graph.features.ravel()) for seed in range(5)}
-    assert len(chosen) == 5
+    memories = [build(Experience(budget=3, sampler="cm"), stream[0], seed=seed) for seed in range(5)]
+    assert len({tuple(memory.graph.features.ravel()) for memory in memories}) == 5
 
 
-def test_without_a_radius_half_the_median_distance_counts():
+def test_without_a_radius_half_the_median_distance_counts(build):
     places = np.repeat(np.arange(10), 10)
     stream = line_stream([*places, *(places + 5.1)], [0] * 100 + [1] * 100)
-    fixed = build(ExperienceMemory(5, "cm", radius=1e-9), stream[0])
-    median = build(ExperienceMemory(5, "cm", radius=None), stream[0])
+    fixed = build(Experience(budget=5, sampler="cm", radius=1e-9), stream[0])
+    median = build(Experience(budget=5, sampler="cm", radius=None), stream[0])
     assert median.graph.features[median.labels == 0].max() < 4
     assert not np.array_equal(fixed.graph.features, median.graph.features)
 
@@ -86,37 +80,38 @@ def test_half_the_median_of_1_2_3_is_1():
     assert _half_median(torch.tensor([[0.0]]), torch.empty(0, 1)) == 0.0
 
 
-def test_classes_larger_than_the_sample_are_ranked_and_stored_from_the_same_nodes():
+def test_classes_larger_than_the_sample_are_ranked_and_stored_from_the_same_nodes(build):
     # nodes of class 0 lie far from class 1 except every second one, which must never be stored
     near = np.arange(4000) % 2 == 0
     stream = line_stream([*np.where(near, 0.0, 50.0), *([0.1] * 4000)], [0] * 4000 + [1] * 4000)
-    memory = build(ExperienceMemory(100, "cm", radius=0.5), stream[0])
+    memory = build(Experience(budget=100, sampler="cm", radius=0.5), stream[0])
     assert (memory.graph.features[memory.labels == 0] == 50).all()
 
 
 @pytest.mark.parametrize("sampler", ["mf", "cm", "random"])
-def test_raw_training_rows_within_the_budget(toy_stream, sampler):
+def test_raw_training_rows_within_the_budget(build, toy_stream, sampler):
     task = toy_stream[1]
     for budget in (1, 7, 1000):
-        memory = build(ExperienceMemory(budget, sampler), task)
+        memory = build(Experience(budget=budget, sampler=sampler), task)
         train = {row.tobytes() for row in task.graph.features[task.train]}
         assert {row.tobytes() for row in memory.graph.features} <= train
         sizes = np.bincount(task.graph.labels[task.train])[list(task.classes)]
         assert np.bincount(memory.labels)[list(task.classes)].tolist() == np.minimum(budget, sizes).tolist()
 
 
-def test_distances_can_be_taken_between_embeddings(toy_stream):
+def test_distances_can_be_taken_between_embeddings(build, toy_stream):
     task = toy_stream[0]
-
-    def only_first_feature(graph, nodes):
-        return torch.from_numpy(graph.features[nodes][:, :1])
-
-    memory = build(ExperienceMemory(1, "mf", embedding=only_first_feature), task)
+    network = SGC(hidden=4).network(16, 6, np.random.default_rng(0), torch.device("cpu"))
+    stored = []
+    for space in ("raw", "embedding"):
+        memory = build(Experience(budget=1, sampler="mf", space=space), task, network=network)
+        stored.append(memory.graph.features)
     nodes = task.train[task.graph.labels[task.train] == 0]
-    first = task.graph.features[nodes][:, 0]
-    expected = task.graph.features[nodes[np.argmin(abs(first - first.mean()))]]
-    np.testing.assert_array_equal(memory.graph.features[0], expected)
+    units = np.maximum(task.graph.propagate(2)[nodes] @ network.first.detach().numpy(), 0)
+    nearest = nodes[np.linalg.norm(units - units.mean(axis=0), axis=1).argmin()]
+    np.testing.assert_array_equal(stored[1][0], task.graph.features[nearest])
+    assert not np.array_equal(*stored)
 
 
-def test_sparse_features_stay_sparse(sparse_stream):
-    assert sp.issparse(build(ExperienceMemory(5, "cm"), sparse_stream[0]).graph.features)
+def test_sparse_features_stay_sparse(build, sparse_stream):
+    assert sp.issparse(build(Experience(budget=5, sampler="cm"), sparse_stream[0]).graph.features)

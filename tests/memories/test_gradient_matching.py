@@ -6,8 +6,6 @@ from torch.nn import functional
 from delome import Graph, TaskStream
 from delome.graph.sparse import to_dense
 from delome.memories.gradient_matching import GradientMatching, Stacked, class_gradients, gradient_distance
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
 
 CPU = torch.device("cpu")
 
@@ -82,23 +80,26 @@ def test_classes_of_different_size_do_not_disturb_each_other():
     torch.testing.assert_close(both[1][:1], alone[1])
 
 
-def build(task, **options):
-    observation = task.observation()
-    builder = GradientMatching(**{"budget": 6, "networks": 30, "hidden": 32, "lr": 1e-2} | options)
-    columns = LabelColumns("cil", [task.classes])
-    return builder.build(observation, columns, np.random.default_rng(0), Tracker())
+@pytest.fixture
+def learned(build):
+    """Learns the memory of a task in few steps."""
+
+    def of(task, **options):
+        return build(GradientMatching(**{"budget": 6, "networks": 30, "lr": 1e-2} | options), task, hidden=32)
+
+    return of
 
 
 @pytest.mark.parametrize("initial", ["raw", "propagated", "noise", "mixture"])
 @pytest.mark.parametrize("loss", ["ce", "nll"])
-def test_distance_decreases_on_networks_that_were_not_used(toy_stream, initial, loss):
+def test_distance_decreases_on_networks_that_were_not_used(learned, toy_stream, initial, loss):
     task = toy_stream[0]
-    start = build(task, initial=initial, loss=loss, networks=1, lr=1e-12)
-    learned = build(task, initial=initial, loss=loss, networks=100)
+    start = learned(task, init=initial, match_loss=loss, networks=1, lr=1e-12)
+    end = learned(task, init=initial, match_loss=loss, networks=100)
     propagated = torch.from_numpy(np.asarray(task.graph.propagate(2)))[task.train]
     labels = task.graph.labels[task.train]
     distances = []
-    for memory in (start, learned):
+    for memory in (start, end):
         total = 0.0
         for seed in range(10):
             first, second = (weight.float() for weight in network(propagated.shape[1], 32, 2, seed))
@@ -120,16 +121,16 @@ def test_distance_decreases_on_networks_that_were_not_used(toy_stream, initial, 
     assert distances[1] < 0.5 * distances[0]
 
 
-def test_memory_has_budget_rows_per_class_or_all_there_are(toy_stream):
+def test_memory_has_budget_rows_per_class_or_all_there_are(learned, toy_stream):
     task = toy_stream[0]
     train_per_class = np.bincount(task.graph.labels[task.train])
-    assert np.bincount(build(task, budget=6).labels).tolist() == [6, 6]
-    assert np.bincount(build(task, budget=10_000).labels).tolist() == train_per_class.tolist()
+    assert np.bincount(learned(task, budget=6).labels).tolist() == [6, 6]
+    assert np.bincount(learned(task, budget=10_000).labels).tolist() == train_per_class.tolist()
 
 
-def test_memory_starts_from_distinct_training_nodes_of_its_class(toy_stream):
+def test_memory_starts_from_distinct_training_nodes_of_its_class(learned, toy_stream):
     task = toy_stream[0]
-    memory = build(task, initial="raw", networks=1, lr=1e-12)
+    memory = learned(task, init="raw", networks=1, lr=1e-12)
     features, train = task.graph.features, task.train
     for row, label in zip(memory.graph.features, memory.labels, strict=True):
         nearest = train[np.abs(features[train] - row).sum(axis=1).argmin()]
@@ -138,17 +139,17 @@ def test_memory_starts_from_distinct_training_nodes_of_its_class(toy_stream):
     assert len(np.unique(memory.graph.features, axis=0)) == 12
 
 
-def test_noise_starts_from_nobodys_row(toy_stream):
+def test_noise_starts_from_nobodys_row(learned, toy_stream):
     task = toy_stream[0]
-    memory = build(task, initial="noise", networks=1, lr=1e-12)
+    memory = learned(task, init="noise", networks=1, lr=1e-12)
     for features in (task.graph.features, task.graph.propagate(2)):
         distances = np.linalg.norm(features[None] - memory.graph.features[:, None], axis=2)
         assert distances.min() > 1e-3
 
 
-def test_columns_that_no_node_uses_stay_zero(sparse_stream):
+def test_columns_that_no_node_uses_stay_zero(learned, sparse_stream):
     task = sparse_stream[0]
-    memory = build(task)
+    memory = learned(task)
     used = task.graph.features.toarray().any(axis=0)
     assert not used.all()
     features = to_dense(memory.graph.features)
@@ -157,17 +158,16 @@ def test_columns_that_no_node_uses_stay_zero(sparse_stream):
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])
-def test_networks_are_drawn_like_the_backbone_for_all_columns_that_compete(sparse_stream, monkeypatch, setting):
+def test_networks_are_drawn_like_the_backbone_for_all_columns_that_compete(build, sparse_stream, monkeypatch, setting):
     drawn = []
 
-    def draw_only(self, real, start, targets, draw_network, rng, tracker):
+    def draw_only(self, real, start, targets, draw_network, context):
         drawn.append((targets.tolist(), *draw_network(), *draw_network()))
         return start
 
     monkeypatch.setattr(GradientMatching, "match", draw_only)
     task = sparse_stream[1]
-    columns = LabelColumns(setting, [sparse_stream[0].classes, task.classes])
-    GradientMatching(budget=2, hidden=32).build(task.observation(), columns, np.random.default_rng(0), Tracker())
+    build(GradientMatching(budget=2), sparse_stream[1], hidden=32, setting=setting, before=(sparse_stream[0].classes,))
     ((targets, first, second, other_first, other_second),) = drawn
     assert targets == ([0, 1] if setting == "til" else [2, 3])
     used = len(np.unique(task.graph.features.indices))
@@ -179,14 +179,14 @@ def test_networks_are_drawn_like_the_backbone_for_all_columns_that_compete(spars
 
 
 @pytest.mark.parametrize("sizes", [(200, 200), (200, 3)])
-def test_every_network_is_shown_other_random_rows_of_a_large_class(monkeypatch, sizes):
+def test_every_network_is_shown_other_random_rows_of_a_large_class(learned, monkeypatch, sizes):
     # rows of a class point in one of four directions: no two rows stand for all of them
     labels = np.repeat([0, 1], sizes)
     features = np.eye(8, dtype=np.float32)[4 * labels + np.arange(len(labels)) % 4]
     (task,) = TaskStream(Graph(np.zeros((2, 0), int), features, labels))
-    options = {"budget": 4, "networks": 300, "initial": "noise", "lr": 0.02}
-    whole = build(task, **options).report["relative_loss"]
+    options = {"budget": 4, "networks": 300, "init": "noise", "lr": 0.02}
+    whole = learned(task, **options).report["relative_loss"]
     monkeypatch.setattr("delome.memories.gradient_matching.REAL_BATCH", 2)
-    in_batches = build(task, **options).report["relative_loss"]
+    in_batches = learned(task, **options).report["relative_loss"]
     assert max(whole) < 0.02
     assert max(in_batches) < 0.2  # twice that if rows are always the same

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import torch
 
 from delome.graph.sparse import to_dense
-from delome.memories import KernelMatching
+from delome.memories import GradientMatching, KernelMatching
 from delome.memories.initial import initial_weights
 from delome.memories.kernel import Kernel
 from delome.memories.kernel_matching import (
@@ -20,8 +20,6 @@ from delome.memories.kernel_matching import (
     weighted_rows,
 )
 from delome.memories.merging import Earlier
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
 
 CPU = torch.device("cpu")
 KERNEL = Kernel.ntk(features=40, hidden=256)
@@ -194,43 +192,35 @@ def test_rows_of_zeros_are_remembered_as_zeros():
     assert (matched(np.zeros((6, 10), np.float32), 2, None).rows == 0).all()
 
 
-def build(task, **options):
-    builder = KernelMatching(**{"budget": 6} | options)
-    return builder.build(task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker())
-
-
 @pytest.mark.parametrize("kernel", ["ntk", "arc-cosine"])
-def test_memory_has_budget_rows_per_class(toy_stream, kernel):
-    memory = build(toy_stream[0], kernel=kernel)
+def test_memory_has_budget_rows_per_class(build, toy_stream, kernel):
+    memory = build(KernelMatching(budget=6, kernel=kernel), toy_stream[0])
     assert np.bincount(memory.labels).tolist() == [6, 6]
     assert np.isfinite(memory.graph.features).all()
 
 
 @pytest.mark.parametrize("initial", ["mixture", "noise"])
-def test_no_memory_row_is_a_real_row(toy_stream, initial):
+def test_no_memory_row_is_a_real_row(build, toy_stream, initial):
     task = toy_stream[0]
-    memory = build(task, initial=initial)
+    memory = build(KernelMatching(budget=6, init=initial), task)
     for features in (task.graph.features, task.graph.propagate(2)):
         assert np.linalg.norm(features[None] - memory.graph.features[:, None], axis=2).min() > 1e-2
 
 
-def test_memory_of_sparse_features_has_only_words_of_its_class(sparse_stream):
+def test_memory_of_sparse_features_has_only_words_of_its_class(build, sparse_stream):
     task = sparse_stream[0]
-    memory = build(task)
+    memory = build(KernelMatching(budget=6), task)
     features = to_dense(memory.graph.features)
     for column in task.classes:
         used = to_dense(task.graph.propagate(2))[task.train[task.graph.labels[task.train] == column]].any(axis=0)
         assert (features[memory.labels == column][:, ~used] == 0).all()
 
 
-def test_exact_matching_reaches_a_lower_expected_loss_than_sampled_networks(toy_stream):
-    from delome.memories import GradientMatching
-
+def test_exact_matching_reaches_a_lower_expected_loss_than_sampled_networks(build, toy_stream):
     task = toy_stream[0]
-    sampled = GradientMatching(budget=6, networks=800).build(
-        task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker()
-    )
-    assert np.mean(build(task).report["relative_loss"]) < 0.5 * np.mean(sampled.report["relative_loss"])
+    builders = KernelMatching(budget=6), GradientMatching(budget=6, networks=800)
+    exact, sampled = (np.mean(build(builder, task).report["relative_loss"]) for builder in builders)
+    assert exact < 0.5 * sampled
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -250,16 +240,13 @@ def test_a_row_that_stands_for_many_is_as_many_rows(kernel, as_sparse):
     torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
 
 
-def test_a_class_that_comes_again_is_matched_to_old_and_new_rows(toy_stream):
+def test_a_class_that_comes_again_is_matched_to_old_and_new_rows(build, toy_stream):
     # the old rows are all real rows of another task's class, each of which stands for itself
     old = toy_stream[1].graph.propagate(2)[toy_stream[1].train]
     task = toy_stream[0]
-    builder = KernelMatching(budget=6)
     rng = np.random.default_rng
-    columns = LabelColumns("cil", [(0, 1)])
-    alone = builder.build(task.observation(), columns, rng(0), Tracker())
-    again = KernelMatching(budget=6, earlier={1: Earlier(old, len(old))})
-    merged = again.build(task.observation(), columns, rng(0), Tracker())
+    alone = build(KernelMatching(budget=6), task)
+    merged = build(KernelMatching(budget=6), task, earlier={1: Earlier(old, len(old))})
     new = task.graph.propagate(2)[task.train[task.graph.labels[task.train] == 1]]
     union = np.concatenate([old, new])
     kernel = Kernel.ntk(16, 256)

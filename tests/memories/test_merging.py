@@ -4,9 +4,8 @@ import scipy.sparse as sp
 
 from delome import Graph
 from delome.graph.sparse import to_dense
-from delome.memories import Memory, MemoryBank
+from delome.memories import Memory, MemoryBank, Subgraphs
 from delome.memories.merging import Earlier, merge, share_of_new, take_out, with_counts
-from delome.memories.subgraph import SubgraphMemory
 
 
 def thin(memory, positions, rng):
@@ -118,7 +117,7 @@ def test_subgraphs_are_joined_without_edges_between_them():
 
 
 def test_nodes_that_no_centre_needs_are_dropped():
-    builder = SubgraphMemory(1, (5, 5))
+    builder = Subgraphs(budget=1)
     thinned = builder.thin(star(0, 0), np.array([1]), np.random.default_rng(0))
     assert thinned.labels.tolist() == [1] and thinned.stands_for == {1: 1}
     assert thinned.graph.num_nodes == 3  # the leaf and the two that it hears

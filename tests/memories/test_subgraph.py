@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,14 +9,19 @@ from hypothesis import strategies as st
 from delome import Graph
 from delome.graph.sparse import to_dense
 from delome.memories import MemoryBank, subgraph
-from delome.memories.subgraph import Curvature, SubgraphMemory, degree, retained_pairs, uniform
+from delome.memories.subgraph import Curvature, Subgraphs, degree, retained_pairs, uniform
 from delome.persistence.state import State
-from delome.progress import Tracker
-from delome.streams.columns import LabelColumns
 from delome.streams.tasks import Observation
 
 RULES = [uniform, degree, Curvature("bfc"), Curvature("bfc3")]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=["uniform", "degree", "bfc", "bfc3"])
+BUILDERS = {
+    "uniform": Subgraphs(budget=6, neighbours="uniform"),
+    "degree": Subgraphs(budget=6, neighbours="degree"),
+    "bfc": Subgraphs(budget=6, neighbours="curvature", curvature="bfc"),
+    "bfc3": Subgraphs(budget=6, neighbours="curvature", curvature="bfc3"),
+}
+every_builder = pytest.mark.parametrize("builder", BUILDERS.values(), ids=BUILDERS)
 
 
 def graph_of(edges, nodes=None, undirected=True):
@@ -26,10 +33,9 @@ def clique(*nodes):
     return [(i, j) for i in nodes for j in nodes if i < j]
 
 
-def build(observation, rule, budget=6, neighbours=(5, 5), seed=0):
-    builder = SubgraphMemory(budget, neighbours, rule)
-    columns = LabelColumns("cil", [observation.classes])
-    return builder.build(observation, columns, np.random.default_rng(seed), Tracker())
+def keeping(builder, first, second):
+    """The builder with other numbers of neighbours."""
+    return replace(builder, neighbours_first=first, neighbours_second=second)
 
 
 def retained(graph, centres, neighbours, rule, seed=0):
@@ -58,10 +64,10 @@ def random_graphs(draw):
     return Graph(edges.T, rng.normal(size=(nodes, 3)), undirected=draw(st.booleans()))
 
 
-@every_rule
-def test_centres_are_distinct_training_nodes_with_their_own_labels(toy_stream, rule):
+@every_builder
+def test_centres_are_distinct_training_nodes_with_their_own_labels(build, toy_stream, builder):
     task = toy_stream[1]
-    memory = build(task.observation(), rule)
+    memory = build(builder, task)
     centres = stored_nodes(memory, task.graph)[memory.rows]
     assert set(centres) <= set(task.train)
     assert len(set(centres)) == 12
@@ -71,16 +77,16 @@ def test_centres_are_distinct_training_nodes_with_their_own_labels(toy_stream, r
     assert np.bincount(memory.labels).tolist() == [0, 0, 6, 6]
 
 
-def test_a_class_smaller_than_the_budget_is_kept_whole(toy_stream):
+def test_a_class_smaller_than_the_budget_is_kept_whole(build, toy_stream):
     observation = toy_stream[0].observation()
-    memory = build(observation, uniform, budget=1000)
+    memory = build(Subgraphs(budget=1000), observation)
     assert len(memory.rows) == len(observation.train)
 
 
-@every_rule
-def test_the_memory_is_the_induced_subgraph_of_a_part_of_the_task(toy_stream, rule):
+@every_builder
+def test_the_memory_is_the_induced_subgraph_of_a_part_of_the_task(build, toy_stream, builder):
     task = toy_stream[0]
-    memory = build(task.observation(), rule)
+    memory = build(builder, task)
     nodes = stored_nodes(memory, task.graph)
     assert (np.diff(nodes) > 0).all()
     assert memory.graph.num_nodes <= 12 * 11
@@ -191,10 +197,10 @@ def test_candidates_of_a_directed_graph_are_in_neighbours(rule):
     assert retained(graph, [0], (5, 5), rule) == [[0, 1, 3]]
 
 
-@every_rule
-def test_without_neighbours_only_centres_and_their_edges_are_stored(toy_stream, rule):
+@every_builder
+def test_without_neighbours_only_centres_and_their_edges_are_stored(build, toy_stream, builder):
     task = toy_stream[0]
-    memory = build(task.observation(), rule, neighbours=(0, 0))
+    memory = build(keeping(builder, 0, 0), task)
     assert memory.graph.num_nodes == len(memory.rows) == 12
     centres = stored_nodes(memory, task.graph)
     np.testing.assert_array_equal(
@@ -202,42 +208,42 @@ def test_without_neighbours_only_centres_and_their_edges_are_stored(toy_stream, 
     )
 
 
-def test_all_rules_draw_the_same_centres(toy_stream):
+def test_all_rules_draw_the_same_centres(build, toy_stream):
     task = toy_stream[0]
-    memories = [build(task.observation(), rule) for rule in RULES]
+    memories = [build(builder, task) for builder in BUILDERS.values()]
     centres = [stored_nodes(memory, task.graph)[memory.rows] for memory in memories]
     np.testing.assert_array_equal(centres, [centres[0]] * len(RULES))
 
 
-@every_rule
-def test_one_step_of_propagation_is_exact_where_two_whole_hops_are_kept(toy_stream, rule):
+@every_builder
+def test_one_step_of_propagation_is_exact_where_two_whole_hops_are_kept(build, toy_stream, builder):
     """The centre's row of S X needs the degrees of its neighbours, so their neighbours too."""
     task = toy_stream[0]
-    memory = build(task.observation(), rule, neighbours=(1000, 1000))
+    memory = build(keeping(builder, 1000, 1000), task)
     centres = stored_nodes(memory, task.graph)[memory.rows]
     np.testing.assert_allclose(memory.graph.propagate(1)[memory.rows], task.graph.propagate(1)[centres], atol=1e-6)
 
 
-@every_rule
-def test_two_steps_of_propagation_are_exact_where_the_graph_ends_after_two_hops(rule):
+@every_builder
+def test_two_steps_of_propagation_are_exact_where_the_graph_ends_after_two_hops(build, builder):
     tree = [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (2, 6), (3, 7), (3, 8)]
     graph = graph_of([*tree, (9, 10)])
-    memory = build(observe(graph, train=[0], labels=[0]), rule, neighbours=(10, 10))
+    memory = build(keeping(builder, 10, 10), observe(graph, train=[0], labels=[0]))
     assert memory.graph.num_nodes == 9
     np.testing.assert_allclose(memory.graph.propagate(2)[memory.rows], graph.propagate(2)[[0]], atol=1e-6)
 
 
-@every_rule
-def test_the_same_generator_builds_the_same_memory(toy_stream, rule):
-    one, same, other = (build(toy_stream[0].observation(), rule, seed=seed) for seed in (0, 0, 1))
+@every_builder
+def test_the_same_generator_builds_the_same_memory(build, toy_stream, builder):
+    one, same, other = (build(builder, toy_stream[0], seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.graph.features, same.graph.features)
     np.testing.assert_array_equal(one.rows, same.rows)
     assert one.graph.num_nodes != other.graph.num_nodes or (one.graph.features != other.graph.features).any()
 
 
-@every_rule
-def test_sparse_features_stay_sparse_and_survive_saving(sparse_stream, rule):
-    memory = build(sparse_stream[0].observation(), rule)
+@every_builder
+def test_sparse_features_stay_sparse_and_survive_saving(build, sparse_stream, builder):
+    memory = build(builder, sparse_stream[0])
     assert sp.issparse(memory.graph.features)
     bank = MemoryBank()
     bank.append(memory)
@@ -249,10 +255,10 @@ def test_sparse_features_stay_sparse_and_survive_saving(sparse_stream, rule):
     np.testing.assert_array_equal(loaded.rows, memory.rows)
 
 
-@every_rule
-def test_a_graph_without_edges_leaves_the_centres_alone(rule):
+@every_builder
+def test_a_graph_without_edges_leaves_the_centres_alone(build, builder):
     graph = Graph(np.zeros((2, 0), dtype=int), np.eye(6))
-    memory = build(observe(graph, train=[1, 3, 4], labels=[0, 0, 1]), rule)
+    memory = build(builder, observe(graph, train=[1, 3, 4], labels=[0, 0, 1]))
     assert memory.graph.num_nodes == 3
     assert memory.graph.num_edges == 0
     assert memory.labels.tolist() == [0, 0, 1]
@@ -266,3 +272,20 @@ def test_blocks_of_centres_do_not_change_what_is_retained(toy_graph, monkeypatch
     whole = retained(toy_graph, centres, (2, 3), highest_number)
     monkeypatch.setattr(subgraph, "BLOCK_SIZE", 50)
     assert retained(toy_graph, centres, (2, 3), highest_number) == whole
+
+
+def test_neighbours_are_chosen_as_the_builder_says():
+    rules = [Subgraphs(neighbours=name).rule() for name in ("uniform", "degree", "curvature")]
+    assert rules == [uniform, degree, Curvature("auto")]
+    assert Subgraphs(neighbours="curvature", curvature="bfc3").rule() == Curvature("bfc3")
+
+
+def test_each_hop_has_its_own_number_of_neighbours(build):
+    # node 0 hears four nodes, each of which hears four more
+    edges = [(leaf, 0) for leaf in range(1, 5)] + [(4 * leaf + k, leaf) for leaf in range(1, 5) for k in range(1, 5)]
+    observation = observe(graph_of(edges, undirected=False), train=[0], labels=[0])
+    for first, second in ((1, 3), (3, 1), (0, 4), (4, 0)):
+        memory = build(keeping(Subgraphs(), first, second), observation)
+        heard = np.diff(memory.graph.adjacency.indptr)
+        assert heard[memory.rows[0]] == first
+        assert memory.graph.num_nodes == 1 + first + (second if first else 0)

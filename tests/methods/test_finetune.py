@@ -42,13 +42,26 @@ def test_in_til_infinite_columns_of_other_tasks_do_not_matter(toy_stream):
     assert learner.evaluate([toy_stream[1]]) == before
 
 
-def test_rows_of_an_old_task_decay_in_til(toy_stream):
-    learner = FineTune(epochs=200, setting="til")
-    learner.observe(toy_stream[0])
+def share_left(stream, **parameters):
+    """How long the columns of an old task are after two more tasks, compared with what they were."""
+    learner = FineTune(epochs=200, setting="til", **parameters)
+    learner.observe(stream[0])
     before = learner.network.second[:, :2].norm().item()
-    learner.observe(toy_stream[1])
-    learner.observe(toy_stream[2])
-    assert learner.network.second[:, :2].norm().item() < 0.9 * before
+    learner.observe(stream[1])
+    learner.observe(stream[2])
+    return learner.network.second[:, :2].norm().item() / before
+
+
+def test_coupled_decay_takes_the_columns_of_an_old_task_away_in_til(toy_stream):
+    assert share_left(toy_stream, decay="coupled") < 0.9
+
+
+def test_decay_is_decoupled_in_til_and_leaves_the_columns_of_an_old_task(toy_stream):
+    # no gradient reaches them, and Adam's moments of the first task push them a little further; weights shrink by
+    # lr · weight_decay in each of 400 steps
+    usual, without = share_left(toy_stream), share_left(toy_stream, weight_decay=0.0)
+    assert usual == share_left(toy_stream, decay="decoupled")
+    assert usual / without == pytest.approx((1 - 0.005 * 5e-4) ** 400, rel=1e-3)
 
 
 def test_model_and_optimiser_are_carried_over(toy_stream):

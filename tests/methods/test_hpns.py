@@ -118,7 +118,7 @@ def test_the_first_prototype_of_each_level_is_a_random_direction_of_its_own(toy_
 
 
 def test_class_incremental_learning_is_refused():
-    with pytest.raises(ParameterError, match="use setting til"):
+    with pytest.raises(ParameterError, match="HPNs does not work in setting 'cil': use til"):
         HPNs(setting="cil")
 
 

@@ -1,12 +1,49 @@
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from delome.graph.sparse import to_dense
+from delome.losses import LOSSES
+from delome.memories import MEMORIES
 from delome.methods import METHODS, Replay
 from delome.parameters import has_parameter
+from delome.testing import Subject
 
 SMALL = {"budget": 4, "epochs": 1, "hidden": 8, "encoders": 3, "networks": 3}
 REPLAYS = [name for name, method in METHODS.items() if issubclass(method, Replay)]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_memory_with_every_loss_remembers(toy_stream, memory, loss):
+    subject = Subject(Replay, "cil", {"memory": memory, "loss": loss})
+    learner = subject.learned(toy_stream, budget=10, epochs=100, networks=50, encoders=100)
+    assert np.mean(learner.evaluate(toy_stream)) > 90
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+@pytest.mark.parametrize("loss", ["plain", "balanced", "debiased"])
+def test_a_step_weighs_current_and_remembered_rows_as_asked(
+    uneven_stream, last_step, memories_of, balanced, loss, setting
+):
+    learner = Replay(budget=4, epochs=2, hidden=8, weight_decay=0.0, loss=loss, setting=setting)
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+    old = memories_of(learner)
+    step = last_step(learner, uneven_stream[2])
+    parts = [*map(step.memory_logits, old), step.train_logits(uneven_stream[2])]
+    if loss == "balanced" and setting == "cil":  # all rows are one group
+        step.assert_minimises(balanced(*(torch.cat(each) for each in zip(*parts, strict=True))))
+        return
+    share = torch.bincount(torch.cat([labels for _, labels in parts])).float()
+    adjustment = torch.log(share / share.sum()) if loss == "debiased" else 0
+    group_loss = balanced if loss == "balanced" else functional.cross_entropy
+    terms = []
+    for task, (logits, labels) in enumerate(parts):
+        used = slice(2 * task, 2 * task + 2) if setting == "til" else slice(0, 6)
+        terms.append(group_loss((logits + adjustment)[:, used], labels - used.start))
+    step.assert_minimises(*terms)
 
 
 @pytest.mark.parametrize("name", REPLAYS)

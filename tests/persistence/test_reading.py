@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from delome.persistence.reading import MOST_NESTED, open_regular, parse_json, read_json, read_regular, sha256_of
+from delome.persistence.reading import (
+    MOST_NESTED,
+    holds,
+    is_irregular,
+    open_regular,
+    parse_json,
+    path_exists,
+    read_json,
+    read_regular,
+    sha256_of,
+)
 
 
 @pytest.fixture(params=["pipe", "device", "link to a device"])
@@ -64,3 +74,31 @@ def test_json_that_is_not_nested_too_deeply_is_read() -> None:
 def test_what_is_no_json_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(text)
+
+
+def test_folders_links_and_pipes_are_irregular_and_files_are_not(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "broken").symlink_to("nothing")
+    os.mkfifo(tmp_path / "pipe")
+    irregular = {
+        name: is_irregular(tmp_path / name) for name in ("folder", "link", "broken", "pipe", "file", "missing")
+    }
+    assert [name for name, found in irregular.items() if found] == ["folder", "link", "broken", "pipe"]
+    assert [path_exists(tmp_path / name) for name in ("file", "broken", "missing")] == [True, True, False]
+
+
+def test_a_file_that_its_writer_has_just_renamed_is_not_irregular(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("delome.persistence.reading.path_exists", lambda file: True)
+    assert not is_irregular(tmp_path / "renamed")
+
+
+def test_a_file_holds_its_own_content_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    assert holds(tmp_path / "file", b"content")
+    for other in (b"conten", b"content!", b"CONTENT", b""):
+        assert not holds(tmp_path / "file", other)
+    assert not holds(tmp_path / "missing", b"")

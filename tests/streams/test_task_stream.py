@@ -312,15 +312,16 @@ class Looker(Learner):
         self.columns, self.known = LabelColumns("cil", [(0, 1)]), KnownClasses((0, 1))
         return self
 
-    def _learn(self, observation: Observation, tracker: Tracker) -> None:
+    def learn(self, observation: Observation, tracker: Tracker) -> None:
         self.found.append(self.look(observation))
 
-    _form_of_inputs = "nothing"
+    def inputs_key(self) -> str:
+        return "nothing"
 
-    def _inputs(self, graph: Graph, nodes: np.ndarray) -> int:
+    def inputs(self, graph: Graph, nodes: np.ndarray) -> int:
         return len(nodes)
 
-    def _scores(self, inputs: int, task: int) -> torch.Tensor:
+    def logits(self, inputs: int, task: int) -> torch.Tensor:
         return torch.zeros(inputs, 8)
 
 
@@ -472,5 +473,5 @@ def test_what_evaluation_reads_is_prepared_once(toy_graph: Graph, monkeypatch: p
     monkeypatch.setattr(Graph, "subgraph", None)
     assert learner.evaluate(stream) == first
     for task, columns in zip(stream, expected, strict=True):
-        labels = task.prepared("test", learner._form_of_inputs, lambda *_: pytest.fail("prepared again"))[1]
+        labels = task.prepared("test", learner.inputs_key(), lambda *_: pytest.fail("prepared again"))[1]
         assert Score.of(columns, labels).balanced == first[task.index]

@@ -10,7 +10,7 @@ import pytest
 from delome.experiment import RunConfig, RunFolder, Stop, run
 from delome.experiment.signals import Stopped
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.parameters import has_parameter
 from delome.progress import Tracker
 from delome.streams.task_stream import TaskStream
 
@@ -39,8 +39,9 @@ VARIANTS = [
 
 
 def small_run(method: str, setting: str, assignments: tuple[str, ...]) -> RunConfig:
-    small = [f"{name}={value}" for name, value in SMALL.items() if name in parameters_of(METHODS[method])]
-    return RunConfig.resolve(HARD, method, setting=setting, assignments=[*small, *assignments])
+    plain = RunConfig.resolve(HARD, method, setting=setting, assignments=assignments).learner(0)
+    small = [f"{name}={value}" for name, value in SMALL.items() if has_parameter(plain, name)]
+    return RunConfig.resolve(HARD, method, setting=setting, assignments=[*assignments, *small])
 
 
 def in_words(value: object) -> str:

@@ -18,7 +18,7 @@ from delome.errors import DelomeError
 from delome.experiment import RunConfig
 from delome.learning.saved import KIND
 from delome.methods import METHODS
-from delome.parameters import parameters_of
+from delome.parameters import has_parameter, parameters_of
 from delome.persistence.state import State
 from delome.persistence.state_files import load_state, save_state
 
@@ -137,15 +137,22 @@ def changes(about: dict[str, Any], state: State, own_only: bool) -> Iterator[Cha
             )
         if len(path) == 1:
             yield Change(f"without {path[0]}", lambda about, state, path=path: state.values.pop(path[0]))
-    for name in about["parameters"]:
-        if own_only and name in parameters_of(METHODS["finetune"]):
+    for path in places(about["parameters"]):
+        if not path or (own_only and path[0] in parameters_of(METHODS["finetune"])):
             continue
+        value = taken(about["parameters"], path)
         for other in ([], {}, "nothing of that kind", -1):
-            if other == -1 and about["parameters"][name] is None:
+            # an empty mapping is a part as it is by default
+            if (other == -1 and value is None) or (other == {} and isinstance(value, dict)):
                 continue
             yield Change(
-                f"parameter {name} = {other!r}",
-                lambda about, state, name=name, other=other: about["parameters"].update({name: other}),
+                f"parameter {'.'.join(path)} = {other!r}",
+                lambda about, state, path=path, other=other: put(about["parameters"], path, other),
+            )
+        if isinstance(value, dict):
+            yield Change(
+                f"unknown parameter of {'.'.join(path)}",
+                lambda about, state, path=path: put(about["parameters"], (*path, "nothing"), 1),
             )
     for other in (None, 3, "nothing", ["finetune"], "joints"):
         yield Change(f"method {other!r}", lambda about, state, other=other: about.update(method=other))
@@ -160,7 +167,7 @@ def changes(about: dict[str, Any], state: State, own_only: bool) -> Iterator[Cha
 def save_learner(tmp_path_factory: pytest.TempPathFactory, lives: Any) -> Callable[[str], Path]:
     def save(name: str) -> Path:
         method, setting, assignments = LEARNERS[name]
-        small = [f"{key}={value}" for key, value in SMALL.items() if key in parameters_of(METHODS[method])]
+        small = [f"{key}={value}" for key, value in SMALL.items() if has_parameter(METHODS[method], key)]
         config = RunConfig.resolve(
             "synthetic:nodes=40,classes=4,features=7,noise=4",
             method,

@@ -18,7 +18,7 @@ from delome.graph import Graph
 from delome.parameters import Component
 from delome.registry import Registry
 
-BACKBONES: Registry[type[Backbone]] = Registry("backbone", "backbones")
+BACKBONES: Registry[type[Backbone]] = Registry("backbone", "backbones", lambda: Backbone)
 
 
 class Inputs(Protocol):

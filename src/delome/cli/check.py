@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from delome.cli.app import AsJson, among, app
 from delome.errors import DelomeError
@@ -17,17 +18,16 @@ from delome.parameters import parse_assignments
 
 @app.command()
 def check(
-    method: Annotated[
-        str,
-        typer.Argument(metavar="NAME", autocompletion=among(METHODS), help="A method, or module:Class of your own."),
-    ],
+    method: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(METHODS))],
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the method; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a method keeps the contract, and knows nothing it may not know.
+    """Check that a method keeps the contract.
+
+    NAME is a method, or module:Class of your own.
 
     The contract: it learns, is deterministic, carries everything in its state, keeps what it declares, survives odd
     streams, and more. The referee's questions: does a prediction depend on which other nodes are asked about, or on
@@ -51,7 +51,7 @@ def check(
         table = Table(Column("", no_wrap=True), Column("setting", no_wrap=True), Column("what", overflow="fold"))
         for each in outcomes:
             found = "" if each.holds else f"\n{each.failure}"
-            table.add_row("✓" if each.holds else "✗", each.setting, f"{each.meaning}{found}")
+            table.add_row("✓" if each.holds else "✗", each.setting, Text(f"{each.meaning}{found}"))
         Console().print(table)
     if failed:
         raise DelomeError(f"{method} does not pass {len(failed)} of {len(outcomes)} checks")

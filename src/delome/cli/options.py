@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from delome.cli.app import among
 from delome.errors import ParameterError
 from delome.experiment.options import Option
 
@@ -83,7 +84,7 @@ def _option(name: str, kind: Any, option: Option) -> Any:
     names = (flag,) if name in FLAGS or kind is bool else ()
     if option.several:
         kind = str if kind is str else str | None
-    completion = None if option.among is tuple else lambda: list(option.among())
+    completion = None if option.among == () else among(option.among)
     return Annotated[
         kind, typer.Option(*names, help=option.help, metavar=option.metavar or None, autocompletion=completion)
     ]

@@ -78,11 +78,14 @@ def learn(
     given = {"--method": name, "--setting": setting, "--set": list(assignments) or None}
     watcher, stop = watcher or Watcher(), stop or Stop()
     made: list[Path] = []
-    replaced, failure = False, None
+    replaced = False
+    failure: BaseException | None = None
     try:
         with watcher.watching(), reporting_write_errors(place):
             data = as_graph(graph) if not isinstance(graph, str) else _load(graph, data_root, watcher)
             _, nodes = labelled_nodes(data)
+            assert data.user_labels is not None
+            labels, counts = np.unique(data.user_labels[nodes], return_counts=True)
             made = make_folder(place)
             with sole_writer(place) as check:
                 learner = _model_in(place, given, device, allowed) or new
@@ -96,22 +99,19 @@ def learn(
                         manifest = _manifest(place)
                         try:
                             learner.write(place)
-                        except BaseException as error:
-                            replaced, failure = _manifest(place) != manifest, error
-                            if not replaced:
-                                raise
-    except BaseException:
-        remove_empty_folders(made)
-        raise
-    labels = data.user_labels
-    assert labels is not None
-    present, counts = np.unique(labels[nodes], return_counts=True)
+                        finally:
+                            replaced = _manifest(place) != manifest
+    except BaseException as error:
+        if not replaced:
+            remove_empty_folders(made)
+            raise
+        failure = error
     return Learned(
         model=place,
         learner=learner,
         task=len(learner.columns.tasks) - 1 if before is None else before,
         already=before is not None,
-        counts=dict(zip(present.tolist(), counts.tolist(), strict=True)),
+        counts=dict(zip(labels.tolist(), counts.tolist(), strict=True)),
         new_classes=[label for label in learner.classes if label not in known],
         seconds=tracker.seconds,
         failure=failure,

@@ -184,7 +184,9 @@ def _learner(options: RunOptions) -> Learner:
     """The learner that options ask for."""
     kind = METHODS.importable(options.method)
     source, _ = parse_name(options.dataset)
-    assigned = parse_assignments(kind, options.assignments or [], f"method {options.method}")
+    assigned = parse_assignments(
+        kind, [] if options.assignments is None else options.assignments, f"method {options.method}"
+    )
     given = {"backbone": options.backbone, "epochs": options.epochs, "budget": options.budget}
     wanted = {name: value for name, value in given.items() if value is not None}
     if twice := [name for name in wanted if any(name == path.rpartition(".")[2] for path in assigned)]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_args
 
@@ -21,7 +21,7 @@ class Option(Param):
     """A parameter of a run: also how its value is called in help, and what a shell may complete it to."""
 
     metavar: str = ""
-    among: Callable[[], Iterable[str]] = tuple
+    among: Iterable[str] = ()
     several: bool = False
     """Whether the command line takes several values, separated by commas: each combination is then a run."""
 
@@ -35,7 +35,7 @@ class RunOptions:
         Option(
             "Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
             metavar="NAME",
-            among=lambda: DATASETS,
+            among=DATASETS,
             several=True,
         ),
     ] = "digits"
@@ -44,7 +44,7 @@ class RunOptions:
         Option(
             "How to learn without forgetting; see 'delome methods'. Your own: module:Class.",
             metavar="NAME",
-            among=lambda: METHODS,
+            among=METHODS,
             several=True,
         ),
     ] = "delome"
@@ -53,7 +53,7 @@ class RunOptions:
         Option(
             "cil: a node may be of any class seen so far; til: its task is known.",
             metavar="cil|til",
-            among=lambda: get_args(Setting),
+            among=get_args(Setting),
             several=True,
         ),
     ] = "cil"
@@ -62,7 +62,7 @@ class RunOptions:
         Option(
             "Network: sgc, gcn, gat or module:Class.  [default: sgc]",
             metavar="NAME",
-            among=lambda: BACKBONES,
+            among=BACKBONES,
             several=True,
         ),
     ] = None
@@ -71,9 +71,7 @@ class RunOptions:
         Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS", several=True),
     ] = None
     classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
-    tasks: Annotated[int | None, Option("Learn only the first N tasks of the stream.  [default: all]", metavar="N")] = (
-        None
-    )
+    tasks: Annotated[int | None, Option("Learn only the first N tasks.  [default: all]", metavar="N")] = None
     epochs: Annotated[
         int | None, Option("Passes over each task.  [default: the method's, mostly 200]", metavar="N")
     ] = None
@@ -85,7 +83,7 @@ class RunOptions:
         Option(
             "masks: those of the graph; random: 60/20/20 of each class; auto: masks if it has any.",
             metavar="KIND",
-            among=lambda: SPLITS[:3],
+            among=SPLITS[:3],
         ),
     ] = "auto"
     inter_task_edges: Annotated[bool, Option("Keep edges between tasks: the graph accumulates.")] = False

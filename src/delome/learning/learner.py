@@ -33,7 +33,7 @@ from delome.streams.tasks import Observation, Task, learning
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-METHODS: Registry[type[Learner]] = Registry("method", "methods")
+METHODS: Registry[type[Learner]] = Registry("method", "methods", lambda: Learner)
 
 Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
 """Numbers of nodes, a mask with true or false for each node, or all nodes."""

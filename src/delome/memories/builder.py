@@ -21,7 +21,7 @@ from delome.registry import Registry
 from delome.streams.columns import LabelColumns
 from delome.streams.tasks import Observation
 
-MEMORIES: Registry[type[MemoryBuilder]] = Registry("memory", "memories")
+MEMORIES: Registry[type[MemoryBuilder]] = Registry("memory", "memories", lambda: MemoryBuilder)
 
 USUAL_HIDDEN = 256
 """Hidden units that are assumed of a backbone that does not say how many it has."""

@@ -97,4 +97,7 @@ def path_exists(file: Path) -> bool:
 
 def is_irregular(file: Path) -> bool:
     """Whether something other than a regular file has this name: a folder, a link, a pipe or a device."""
-    return path_exists(file) and (file.is_symlink() or not file.is_file())
+    try:
+        return not stat.S_ISREG(file.lstat().st_mode)  # one look, because another writer may rename it at any moment
+    except (OSError, ValueError):
+        return False

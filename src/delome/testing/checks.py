@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import astuple
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ import torch
 from delome.errors import DelomeError, ParameterError, PastDataError, StateError
 from delome.graph import Graph
 from delome.graph.sparse import to_dense
+from delome.learning import Learner
 from delome.learning.replay import Replay
-from delome.parameters import all_parameters, parameter_value, values_of
+from delome.parameters import Find, all_parameters, filled, parameter_value, values_of
 from delome.progress import Tracker
+from delome.registry import Registry
 from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Observation
 from delome.testing.subject import SMALL, Subject, bag_of_words, odd_streams, same_state
@@ -99,14 +101,14 @@ def state_is_all_there_is(subject: Subject) -> None:
         successor.observe(task)
         resumed = successor
     assert same_state(resumed.state(), whole.state()), "a learner that was saved after every task differs"
-    assert resumed.evaluate(stream) == whole.evaluate(stream)
+    assert resumed.evaluate(stream) == whole.evaluate(stream), "it evaluates otherwise"
 
 
 def state_is_tensors_and_json(subject: Subject) -> None:
     """the state is tensors and plain values"""
     state = subject.learned(subject.stream()).state()
     assert json.loads(json.dumps(state.values)) == state.values, "its values do not survive JSON"
-    assert all(isinstance(tensor, torch.Tensor) for tensor in state.tensors.values())
+    assert all(isinstance(tensor, torch.Tensor) for tensor in state.tensors.values()), "something is no tensor"
     assert not any(tensor.requires_grad for tensor in state.tensors.values()), "a tensor carries gradients"
 
 
@@ -132,7 +134,8 @@ def storage_is_within_budget(subject: Subject) -> None:
             labels = np.concatenate([memory.labels for memory in learner.bank.memories])
             sizes = np.bincount(labels, minlength=learner.columns.seen)
             assert (sizes == budget).all(), f"{sizes.tolist()} rows of the classes for a budget of {budget}"
-            assert rows == sum(memory.graph.num_nodes for memory in learner.bank.memories)
+            stored = sum(memory.graph.num_nodes for memory in learner.bank.memories)
+            assert rows == stored, f"it says that it keeps {rows} rows, and keeps {stored}"
         elif not learner.needs_past and budget is None:
             assert rows == 0, f"{rows} rows without a budget"
 
@@ -167,10 +170,12 @@ def past_graphs_are_counted(subject: Subject) -> None:
     stream = subject.stream()
     learner = subject.learned(stream)
     if not learner.needs_past:
-        assert learner.past_graphs.bytes == 0
+        assert learner.past_graphs.bytes == 0, "it counts past graphs without reading them"
         return
-    assert learner.storage().rows == sum(task.graph.num_nodes for task in stream)
-    assert learner.past_graphs.bytes == sum(task.graph.nbytes for task in stream)
+    rows, nodes = learner.storage().rows, sum(task.graph.num_nodes for task in stream)
+    assert rows == nodes, f"it counts {rows} rows, and the graphs it reads have {nodes}"
+    counted, read = learner.past_graphs.bytes, sum(task.graph.nbytes for task in stream)
+    assert counted == read, f"it counts {counted} bytes, and the graphs it reads have {read}"
 
 
 def knowing_the_task_never_hurts(subject: Subject) -> None:
@@ -193,7 +198,7 @@ def til_needs_the_task(subject: Subject) -> None:
         refused(lambda: learner.predict(stream[0].graph), ParameterError, "give its index")
         refused(lambda: learner.evaluate(stream[1:2]), ParameterError, "give its index, 0 to 0")
     else:
-        assert len(learner.predict(stream[0].graph)) == stream[0].graph.num_nodes
+        assert len(learner.predict(stream[0].graph)) == stream[0].graph.num_nodes, "it does not predict every node"
 
 
 def other_widths_are_refused(subject: Subject) -> None:
@@ -241,9 +246,21 @@ def parameters_are_described(subject: Subject) -> None:
     values = values_of(learner)
     assert json.loads(json.dumps(values)) == values, "its parameters do not survive JSON"
     assert all(parameter.param.help for _, parameter in all_parameters(learner)), "a parameter has no description"
-    assert values_of(type(learner)(**values)) == values, "its parameters do not make the same learner again"
+    again = type(learner)(**filled(type(learner), values, _among_parts_of(learner)))
+    assert values_of(again) == values, "its parameters do not make the same learner again"
     for name in ("summary", "family", "citation", "__doc__"):
         assert getattr(learner, name), f"'{name}' is empty"
+
+
+def _among_parts_of(learner: Learner) -> Find:
+    """Looks names up among the parts that a learner has, registered or not."""
+    paths = [path for path, parameter in all_parameters(learner) if parameter.registry is not None]
+    kinds = [type(reduce(getattr, path.split("."), learner)) for path in paths]
+
+    def find(registry: Registry[Any], name: str) -> Any:
+        return next(kind for kind in kinds if registry.name_of(kind) == name)
+
+    return find
 
 
 def graphs_are_gone_after_their_task(subject: Subject) -> None:
@@ -276,7 +293,7 @@ def no_node_is_no_error(subject: Subject) -> None:
     """predicts nothing when asked about no node"""
     stream = subject.stream()
     learner = subject.learned(stream[:1])
-    assert learner.predict(stream[0].graph, np.empty(0, int), task=0).tolist() == []
+    assert learner.predict(stream[0].graph, np.empty(0, int), task=0).tolist() == [], "it predicts something"
 
 
 def scores_and_probabilities_agree(subject: Subject) -> None:

@@ -37,6 +37,22 @@ def asked_one_by_one(subject: Subject) -> None:
         _assert_same(learner, task, together, company, "together with training nodes")
 
 
+def asked_with_other_tasks(subject: Subject) -> None:
+    """a node's prediction does not depend on nodes of other tasks that are asked about with it"""
+    stream = subject.stream()
+    learner = subject.learned(stream)
+    for task in stream:
+        others = [other for other in stream if other.index != task.index]
+        graphs = [task.graph, *(other.graph for other in others)]
+        starts = np.cumsum([graph.num_nodes for graph in graphs])
+        strangers = [start + other.test for start, other in zip(starts, others, strict=False)]
+        union = _disjoint_union(graphs)
+        among_themselves = learner.scores(union, task.test, task=task.index)
+        # they are outnumbered: who decides on one task for all nodes decides on another one
+        mixed = learner.scores(union, np.concatenate([task.test, *strangers]), task=task.index)[: len(task.test)]
+        _assert_same(learner, task, among_themselves, mixed, "together with nodes of other tasks")
+
+
 def asked_in_another_graph(subject: Subject) -> None:
     """a node's prediction does not depend on parts of the graph that it is not connected with"""
     stream = subject.stream()
@@ -90,5 +106,10 @@ def _disjoint_union(graphs: list[Graph]) -> Graph:
     )
 
 
-QUESTIONS: tuple[Callable[[Subject], None], ...] = (asked_one_by_one, asked_in_another_graph, test_labels_do_not_matter)
+QUESTIONS: tuple[Callable[[Subject], None], ...] = (
+    asked_one_by_one,
+    asked_with_other_tasks,
+    asked_in_another_graph,
+    test_labels_do_not_matter,
+)
 """What the referee asks. (Graphs of the past are closed by the observation itself.)"""

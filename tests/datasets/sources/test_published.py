@@ -64,7 +64,7 @@ def test_the_published_datasets_are_in_the_catalogue_with_their_usual_budgets() 
 def test_the_catalogue_loads_from_the_given_root(
     arxiv: Published, mini: Any, root: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
 ) -> None:
-    monkeypatch.setitem(DATASETS, "mini", Dataset(arxiv.load, "small", 5, published=arxiv))
+    monkeypatch.setitem(DATASETS._entries, "mini", Dataset(arxiv.load, "small", 5, published=arxiv))
     mini.assert_equals(load_graph("mini", data_root=root), undirected=False)
     monkeypatch.setenv("DELOME_DATA", str(root.parent / "other"))
     mini.assert_equals(load_graph("mini"), undirected=False)

@@ -12,9 +12,10 @@ import torch
 import delome
 from delome import TaskStream
 from delome.errors import DelomeError, PersistenceError, StateError
-from delome.learning.saved import KIND, restore
-from delome.methods import METHODS, Learner
-from delome.parameters import parameters_of
+from delome.learning import METHODS, Learner
+from delome.learning.learner import KIND
+from delome.learning.saved import restore
+from delome.parameters import has_parameter
 from delome.persistence.state import State
 from delome.persistence.state_files import load_state, save_state
 
@@ -39,7 +40,8 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def make(name: str) -> Learner:
     method, options = LEARNERS[name]
-    small = {key: value for key, value in SMALL.items() if key in parameters_of(METHODS[method])}
+    plain = METHODS[method](**options)
+    small = {key: value for key, value in SMALL.items() if has_parameter(plain, key)}
     return METHODS[method](**small | options)
 
 

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+import torch
+
+from delome import Graph
+from delome.backbones import BACKBONES
+from delome.backbones.examples import Examples
+from delome.backbones.sampling import SampledNodes
+
+CPU = torch.device("cpu")
+
+
+def random_graph(seed, nodes=10):
+    rng = np.random.default_rng(seed)
+    return Graph(rng.integers(nodes, size=(2, 20)), rng.standard_normal((nodes, 5)))
+
+
+def examples_of(network, graph, nodes, task, fanouts=None):
+    """Nodes of a graph, labelled by their numbers."""
+    nodes = np.array(nodes)
+    prepared = network.prepare(graph).select(nodes)
+    inputs = prepared if fanouts is None else SampledNodes.of(network, graph, nodes, fanouts)
+    return Examples(inputs, torch.from_numpy(nodes), torch.full((len(nodes),), task))
+
+
+@pytest.mark.parametrize("fanouts", [None, (50, 50)], ids=["all neighbours", "sampled"])
+@pytest.mark.parametrize("name", BACKBONES)
+def test_joined_examples_stand_below_each_other(name, fanouts):
+    network = BACKBONES[name](hidden=16).network(5, 3, np.random.default_rng(0), CPU)
+    graphs, chosen = [random_graph(1), random_graph(2, nodes=7)], [[3, 0, 3], [6, 1]]
+    parts = [examples_of(network, graphs[task], chosen[task], task, fanouts) for task in (0, 1)]
+    joined = Examples.join(network, parts)
+    assert len(joined) == len(joined.inputs) == 5
+    assert joined.labels.tolist() == [3, 0, 3, 6, 1]
+    assert joined.tasks.tolist() == [0, 0, 0, 1, 1]
+    rng = np.random.default_rng(0)
+    expected = torch.cat([network(part.read(rng).inputs) for part in parts])
+    torch.testing.assert_close(network(joined.read(rng).inputs), expected)
+
+
+@pytest.mark.parametrize("fanouts", [None, (50, 50)], ids=["all neighbours", "sampled"])
+def test_rows_labels_and_tasks_are_selected_together(fanouts):
+    network = BACKBONES["gcn"](hidden=16).network(5, 3, np.random.default_rng(0), CPU)
+    graph = random_graph(1)
+    parts = [examples_of(network, graph, nodes, task, fanouts) for task, nodes in ((4, [0, 1, 2]), (7, [5, 9]))]
+    chosen = Examples.join(network, parts).select(np.array([4, 1, 1]))
+    assert (chosen.labels.tolist(), chosen.tasks.tolist()) == ([9, 1, 1], [7, 4, 4])
+    logits = network(chosen.read(np.random.default_rng(0)).inputs)
+    assert torch.equal(logits[1], logits[2])
+    alone = examples_of(network, graph, [9], 0, fanouts).read(np.random.default_rng(0))
+    if fanouts is None:  # a sampled neighbourhood counts degrees of all nodes that are drawn with it
+        torch.testing.assert_close(logits[:1], network(alone.inputs))
+
+
+def test_examples_that_are_not_sampled_are_read_as_they_are():
+    network = BACKBONES["sgc"](hidden=4).network(5, 3, np.random.default_rng(0), CPU)
+    examples = examples_of(network, random_graph(1), [0, 1], 0)
+    assert examples.read(np.random.default_rng(0)) is examples
+
+
+def test_every_reading_of_sampled_examples_draws_anew():
+    network = BACKBONES["gcn"](hidden=4).network(5, 3, np.random.default_rng(0), CPU)
+    examples = examples_of(network, random_graph(1), range(10), 0, (1, 1))
+    rng = np.random.default_rng(0)
+    first, second = (network(examples.read(rng).inputs) for _ in range(2))
+    assert not torch.equal(first, second)

@@ -1,0 +1,130 @@
+"""The referee catches methods that know what a class-incremental learner may not know, however well they do."""
+
+import numpy as np
+import pytest
+import torch
+
+from delome import Analytic, FineTune, Joint, TaskStream, load_graph
+from delome.testing import Subject, run_checks
+from delome.testing.referee import QUESTIONS
+
+OTHER_TASKS = 1e4
+"""What columns of other tasks lose when a method has decided on a task."""
+
+
+class TaskOfTheBatch:
+    """Takes all nodes that are asked about at once for nodes of one task: that of most of them."""
+
+    def logits(self, inputs, task):
+        scores = super().logits(inputs, task)[:, : self.columns.seen]
+        tasks = [list(columns) for columns in self.columns.tasks]
+        task_of = np.empty(self.columns.seen, int)
+        for index, columns in enumerate(tasks):
+            task_of[columns] = index
+        votes = np.bincount(task_of[scores.argmax(dim=1).numpy()], minlength=len(tasks))
+        penalty = torch.full_like(scores, -OTHER_TASKS)
+        penalty[:, tasks[votes.argmax()]] = 0
+        return scores + penalty
+
+
+class LeakingAnalytic(TaskOfTheBatch, Analytic):
+    """Leaks; it would be nearly perfect without."""
+
+
+class LeakingJoint(TaskOfTheBatch, Joint):
+    """Leaks; it would be good without."""
+
+
+class TaskOfTheGraph(Analytic):
+    """Takes all nodes of a graph for nodes of the task whose graph had the most similar mean of features."""
+
+    def forget(self):
+        super().forget()
+        self.means = []
+
+    def learn(self, observation, tracker):
+        self.means.append(observation.graph.features.mean(axis=0))
+        super().learn(observation, tracker)
+
+    def inputs(self, graph, nodes):
+        distances = [np.linalg.norm(graph.features.mean(axis=0) - mean) for mean in self.means]
+        return super().inputs(graph, nodes), list(self.columns.tasks[np.argmin(distances)])
+
+    def logits(self, inputs, task):
+        own, columns = inputs
+        scores = super().logits(own, task)
+        penalty = torch.full_like(scores, -OTHER_TASKS)
+        penalty[:, columns] = 0
+        return scores + penalty
+
+
+class Standardising(FineTune):
+    """Standardises scores over the nodes that are asked about at once, as batch normalisation does."""
+
+    def logits(self, inputs, task):
+        scores = super().logits(inputs, task)
+        return (scores - scores.mean(dim=0)) / (scores.std(dim=0, correction=0) + 1e-3)
+
+
+class Cheating(FineTune):
+    """Answers with the labels of the nodes it is asked about, where there are any."""
+
+    def inputs(self, graph, nodes):
+        return super().inputs(graph, nodes), None if graph.labels is None else graph.labels[nodes]
+
+    def logits(self, inputs, task):
+        own, labels = inputs
+        scores = super().logits(own, task)
+        return scores if labels is None else scores + 100 * torch.eye(scores.shape[1])[labels]
+
+
+class Peeking(FineTune):
+    """Looks at the labels of all nodes before it learns."""
+
+    def forget(self):
+        super().forget()
+        self.peeked = []
+
+    def observe(self, data, tracker=None):
+        self.peeked = [*self.peeked, int(data.graph.labels[data.test].sum())]
+        super().observe(data, tracker)
+
+    def state(self):
+        state = super().state()
+        state.values["peeked"] = self.peeked
+        return state
+
+
+BY_NAME = {question.__name__: question for question in QUESTIONS}
+CASES = [
+    (LeakingAnalytic, "asked_with_other_tasks", "0.0 % together with nodes of other tasks"),
+    (LeakingJoint, "asked_with_other_tasks", "0.0 % together with nodes of other tasks"),
+    (TaskOfTheGraph, "asked_in_another_graph", "0.0 % beside nodes of other tasks"),
+    (Standardising, "asked_one_by_one", "one by one"),
+    (Cheating, "test_labels_do_not_matter", "predictions depend on labels of the nodes that are asked about"),
+    (Peeking, "test_labels_do_not_matter", "labels of held-out nodes were read while learning"),
+]
+
+
+@pytest.mark.parametrize(("method", "question", "finding"), CASES)
+def test_a_method_that_knows_too_much_is_caught(method, question, finding):
+    (outcome,) = run_checks(method, settings=["cil"], checks=[BY_NAME[question]])
+    assert not outcome.holds
+    assert finding in outcome.failure
+
+
+def test_every_question_catches_something():
+    assert {question for _, question, _ in CASES} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("method", [Analytic, FineTune, Joint])
+def test_the_same_methods_pass_without_the_leak(method):
+    outcomes = list(run_checks(method, checks=QUESTIONS))
+    assert [outcome.failure for outcome in outcomes] == [None] * 2 * len(QUESTIONS)
+
+
+def test_the_leak_is_worth_catching():
+    # where classes overlap, deciding on one task for all test nodes of a task looks like a better method
+    stream = TaskStream(load_graph("synthetic", nodes=240, classes=6, features=16, degree=2, noise=3))
+    honest, leaking = (Subject(method, "cil").learned(stream) for method in (Analytic, LeakingAnalytic))
+    assert np.mean(leaking.evaluate(stream)) > np.mean(honest.evaluate(stream)) + 10
