@@ -44,6 +44,26 @@ def test_loading_counts_megabytes_of_an_unknown_or_a_known_number(progress: RunP
         assert bars(progress)[1] == ("downloading (MB)", 0, 1)
 
 
+class Closed(io.StringIO):
+    """A terminal that can be closed while bars are shown in it."""
+
+    gone = False
+
+    def write(self, text: str) -> int:
+        if self.gone:
+            raise OSError(5, "Input/output error")
+        return super().write(text)
+
+
+def test_a_closed_terminal_does_not_hide_why_a_command_ends() -> None:
+    screen = Closed()
+    progress = RunProgress(Console(file=screen, force_terminal=True), shown=True)
+    progress.bars.live.auto_refresh = False  # by a thread, whose failure would be another
+    with pytest.raises(KeyboardInterrupt), progress.watching([0]):
+        screen.gone = True
+        raise KeyboardInterrupt
+
+
 def test_nothing_is_written_where_nothing_is_to_be_shown() -> None:
     screen = io.StringIO()
     silent = RunProgress(Console(file=screen, force_terminal=True), shown=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from rich.console import Console, Group
@@ -41,8 +41,12 @@ class RunProgress(Watcher):
     @contextmanager
     def watching(self, seeds: Sequence[int] = ()) -> Iterator[None]:
         self.seeds = seeds
-        with self.bars:
+        self.bars.start()
+        try:
             yield
+        finally:
+            with suppress(OSError):  # a terminal that was closed need not be tidied up
+                self.bars.stop()
 
     def loading(self, activity: str, done: int, total: int | None) -> None:
         """Shows how far a graph is loaded, in megabytes."""
