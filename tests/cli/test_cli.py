@@ -159,11 +159,11 @@ def test_an_output_folder_of_another_run_is_refused_and_left_as_it_is(cli: Cli, 
     out = folder.parent / "out"
     assert cli("run", *SMALL, "--out", str(out), "--json").code == 0
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
-    outcome = cli("run", *SMALL, "--seed", "1", "--out", str(out))
+    outcome = cli("run", *SMALL, "--split-seed", "1", "--out", str(out))
     assert_refused(
         outcome,
         folder,
-        r"'.+out' holds another run \(different: seeds \[0\] there, \[1\] here\): choose .+ or start over with --fresh",
+        r"'.+out' holds another run \(different: split_seed 0 there, 1 here\): choose .+ or start over with --fresh",
     )
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
 
@@ -194,18 +194,23 @@ def test_the_run_folder_holds_configuration_results_and_pictures(cli: Cli, folde
         *(str(file.relative_to(run)) for file in run.glob("seed-*/model/*")),
     }  # fmt: skip
     assert {file.name for file in run.glob("seed-*/model/*.json")} == {"manifest.json"}
-    assert json.loads((run / "config.json").read_text())["run"]["seeds"] == [3, 4]
+    assert "seeds" not in json.loads((run / "config.json").read_text())["run"]  # more can be added
     results = [json.loads((run / f"seed-{seed}" / "result.json").read_text()) for seed in (3, 4)]
     assert [result["matrix"] for result in results] == document["matrices"]
 
 
-def test_running_the_same_again_gives_the_same_numbers_and_another_seed_a_folder_of_its_own(
-    cli: Cli, folder: Path
-) -> None:
+def test_running_the_same_again_gives_the_same_numbers_and_another_seed_is_added(cli: Cli, folder: Path) -> None:
     first, second = (cli("run", *SMALL, "--fresh", "--json").document for _ in range(2))
     assert first["matrices"] == second["matrices"]
-    assert first["matrices"] != cli("run", *SMALL, "--seed", "1", "--json").document["matrices"]
-    assert len([run for run in (folder / "runs").iterdir() if "backup" not in run.name]) == 2
+    other = cli("run", *SMALL, "--seed", "1", "--json").document
+    assert first["matrices"] != other["matrices"] and other["seeds"] == [1]
+    (run,) = (run for run in (folder / "runs").iterdir() if "backup" not in run.name)
+    assert {place.name for place in run.glob("seed-*")} == {"seed-0", "seed-1"}
+    both = cli("run", *SMALL, "--seeds", "2", "--json")
+    assert both.document["matrices"] == [*first["matrices"], *other["matrices"]]
+    assert both.notes == [
+        "delome: note: this run was finished before: these are its results, and --fresh runs it again"
+    ]
 
 
 def test_a_finished_run_is_shown_again_without_learning_and_says_so(cli: Cli, folder: Path) -> None:
@@ -409,7 +414,8 @@ def test_help_explains_every_command_within_the_terminal_and_names_no_types(
 def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in commands] == ["run", "learn", "predict", "methods", "check", "datasets"]
+    names = ["run", "sweep", "results", "learn", "predict", "methods", "check", "datasets"]
+    assert [line.split()[0] for line in commands] == names
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
 
@@ -420,7 +426,7 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("delome ", {"run", "learn", "predict", "methods", "datasets", "check"}),
+        ("delome ", {"run", "sweep", "results", "learn", "predict", "methods", "datasets", "check"}),
         ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
         ("delome run --dataset cora", {"corafull", "cora_ml"}),
         ("delome run --setting ", {"cil", "til"}),
@@ -507,8 +513,10 @@ def test_a_finished_run_on_a_read_only_disk_is_shown_again(
         assert (shown.code, shown.err) == (0, finished + unwritable)
         assert "run folder: run\n" in shown.out
         assert cli("run", *SMALL, "--out", "run", "--json").document["matrices"]
-        other = cli("run", *SMALL, "--seed", "1", "--out", "run")
+        other = cli("run", *SMALL, "--split-seed", "1", "--out", "run")
         assert other.code == 2 and "holds another run" in other.err
+        more = cli("run", *SMALL, "--seed", "1", "--out", "run")
+        assert (more.code, more.notes) == (2, ["delome: cannot write 'run': Read-only file system"])
         fresh = cli("run", *SMALL, "--out", "run", "--fresh")
         assert (fresh.code, fresh.err) == (2, "delome: cannot write 'run': Read-only file system\n")
     assert {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()} == before

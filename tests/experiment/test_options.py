@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from delome.cli import app
+from delome.cli.options import several_values
 from delome.experiment import RunConfig
 from delome.experiment.options import Option, RunOptions
 
@@ -24,6 +25,7 @@ OTHER: dict[str, tuple[list[str], Any, Callable[[RunConfig], Any]]] = {
     "setting": (["til"], "til", lambda config: config.parameters["setting"]),
     "backbone": (["gcn"], "gcn", lambda config: config.backbone),
     "budget": (["7"], 7, lambda config: config.budget),
+    "tasks": (["2"], 2, lambda config: config.tasks),
     "classes_per_task": (["5"], 5, lambda config: config.classes_per_task),
     "epochs": (["3"], 3, lambda config: config.parameters["epochs"]),
     "seeds": (["3"], [0, 1, 2], lambda config: config.seeds),
@@ -45,7 +47,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
     """Values of the options of ``delome run``."""
     command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     found: dict[str, Any] = command.make_context("run", list(arguments)).params
-    return found
+    return found | {name: values[0] for name, values in several_values(RunOptions, found).items()}
 
 
 def test_all_options_are_tested_here_and_only_the_order_of_classes_is_for_python_alone() -> None:

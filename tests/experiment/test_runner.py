@@ -215,8 +215,8 @@ def test_a_link_in_a_run_folder_does_not_lead_to_files_elsewhere(name: str, tmp_
     (place / name).parent.mkdir(exist_ok=True)
     (place / name).symlink_to(other, target_is_directory=True)
     with (
-        RunFolder.open(place, config, stream) as folder,
         pytest.raises(PersistenceError, match=rf"'.*{name}' is a link: replace it by the folder it leads to"),
+        RunFolder.open(place, config, stream) as folder,
     ):
         run(config, stream, folder, checkpoint_every=0)
     assert {file.name: file.read_bytes() for file in other.iterdir()} == before

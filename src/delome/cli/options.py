@@ -49,7 +49,7 @@ def several_values(owner: type, options: dict[str, Any]) -> dict[str, list[Any]]
     hints = typing.get_type_hints(owner, include_extras=True)
     found = {}
     for name, text in options.items():
-        kind, option = typing.get_args(hints[name])[:2] if typing.get_origin(hints[name]) is Annotated else (None, None)
+        kind, option = (*typing.get_args(hints.get(name)), None, None)[:2]
         if isinstance(option, Option) and option.several and text is not None:
             found[name] = [_value(name, each, kind) for each in _split(text)]
     return found

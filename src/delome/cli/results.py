@@ -36,7 +36,7 @@ def results(
         bool, typer.Option("--candidates", help="Also show runs that a selection has tried and not chosen.")
     ] = False,
 ) -> None:
-    """Show what all runs below folders have measured: mean ± std over seeds, best in bold.
+    """Show a table of all runs: mean ± std over seeds, best in bold.
 
     Without arguments: the folder 'runs'. Rows that were not measured in the same way are pointed out below the table.
     """

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, app
+from delome.cli.many import Cluster, DryRun, Jobs, Models, Select, SelectTasks, run_plan
 from delome.cli.messages import shown_progress
 from delome.cli.options import several_values, with_options_of
-from delome.cli.sweep import Cluster, DryRun, Jobs, Models, Select, SelectTasks, run_plan
 from delome.errors import ParameterError
 from delome.experiment.options import RunOptions
 

@@ -65,7 +65,7 @@ class RunProgress(Watcher):
         """Tracker that shows one task."""
         tracker = super().tracker(seed, task, tasks)
         done = tasks * self.seeds.index(seed) + task
-        self.bars.update(self.overall, completed=done, total=tasks * len(self.seeds))
+        self.bars.update(self.overall, completed=done, total=tasks * len(self.seeds), refresh=True)
         return tracker
 
 
