@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from delome.cli import app
+from delome.cli.options import several_values
 from delome.experiment import RunConfig
 from delome.experiment.options import RunOptions
 from delome.methods import METHODS
@@ -68,10 +69,13 @@ def test_commands_have_the_options_and_parameters_that_a_page_gives_them(page, w
     if name in ("learn", "predict"):  # a sentence may name only the option that it is about
         arguments += [word for option in ("--model", "--graph") if option not in words for word in (option, "any")]
     parsed = typer.main.get_command(app).commands[name].make_context(name, arguments).params
+    lists = several_values(RunOptions, parsed)
+    parsed |= {each: values[0] for each, values in lists.items()}
     method = parsed.get("method") or "delome"
     own = [each for each in (method, *(parsed.get("assignments") or [])) if re.search(r"\w+:[A-Z]", each)]
     if name == "run" and not own:
-        RunConfig.of(RunOptions.given(parsed))
+        for each in lists.get("method", [method]):
+            RunConfig.of(RunOptions.given(parsed | {"method": each}))
     elif not own:
         parse_assignments(METHODS[method], parsed.get("assignments") or [], method)
 

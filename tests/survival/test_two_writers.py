@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import delome
 from delome.errors import PersistenceError
 from delome.experiment import RunConfig, RunFolder
+from delome.experiment import run as run_config
 from delome.persistence.lock import sole_writer
 
 Ask = Callable[..., dict[str, Any]]
@@ -39,14 +41,17 @@ def test_a_run_folder_has_one_writer(
     run, stream = folder / "run", config.stream()
     assert life(config, run, at=at, event="pause before") == {"holding": True}
     before = snapshot(run)
-    assert ".lock" in before
+    assert "seed-0/.lock" in before
+    # while the files that all seeds share are written, the whole folder is locked
+    refusals = {refusal(run / "seed-0"), *([refusal(run)] if ".lock" in before else [])}
     for fresh in (False, True):
         with pytest.raises(PersistenceError) as error:
             RunFolder.open(run, config, stream, fresh=fresh)
-        assert str(error.value) == refusal(run)
+        assert str(error.value) in refusals
     for options in ((), ("--fresh",)):
         outcome = cli(*COMMAND, "--out", str(run), *options)
-        assert (outcome.code, outcome.out, outcome.err) == (2, "", f"delome: {refusal(run)}\n")
+        assert (outcome.code, outcome.out) == (2, "")
+        assert outcome.err in {f"delome: {sentence}\n" for sentence in refusals}
     assert snapshot(run) == before
     assert list(folder.iterdir()) == [run]
     assert life(config, run)["ended"] == -9  # the one that held it is killed
@@ -63,7 +68,7 @@ def test_the_installed_program_is_refused_too(config: RunConfig, life: Ask, fold
     before = snapshot(run)
     program = Path(sysconfig.get_path("scripts")) / "delome"
     ended = subprocess.run([program, *COMMAND, "--out", run], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"delome: {refusal(run)}\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"delome: {refusal(run / 'seed-0')}\n")
     assert snapshot(run) == before
     life(config, run)
 
@@ -102,10 +107,25 @@ def test_one_who_waits_writes_after_the_other(config: RunConfig, life: Ask, tmp_
         life(config, tmp_path / "run")  # the one that held it is killed
 
     assert life(config, tmp_path / "run", at=60, event="pause before") == {"holding": True}
-    with sole_writer(tmp_path / "run", waiting):
+    with sole_writer(tmp_path / "run" / "seed-0", waiting):
         assert asked == [True]
-        assert (tmp_path / "run" / ".lock").exists()
-    assert not (tmp_path / "run" / ".lock").exists()
+        assert (tmp_path / "run" / "seed-0" / ".lock").exists()
+    assert not (tmp_path / "run" / "seed-0" / ".lock").exists()
+
+
+def test_other_seeds_of_a_run_may_be_run_at_the_same_time(
+    config: RunConfig, life: Ask, folder: Path, left: Left
+) -> None:
+    run = folder / "run"
+    assert life(config, run, at=60, event="pause before") == {"holding": True}
+    assert not (run / ".lock").exists()  # nor are the files that all seeds share being written
+    other = replace(config, seeds=[1])
+    with RunFolder.open(run, other, config.stream()) as place:
+        run_config(other, config.stream(), place)
+    assert life(config, run)["ended"] == -9
+    assert life(config, run) == life(config, folder / "whole") == {"ended": 0}
+    assert left(run / "seed-0") == left(folder / "whole" / "seed-0")
+    assert (run / "seed-1" / "result.json").exists()
 
 
 def test_a_claim_on_a_folder_that_was_moved_away_leaves_the_claim_on_its_successor(tmp_path: Path) -> None:
