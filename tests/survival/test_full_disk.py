@@ -84,7 +84,7 @@ def test_a_run_on_a_failing_disk_ends_with_a_sentence_and_goes_on_when_the_disk_
         if ended.code == 0:
             # what could not be removed, or made once more, harms nobody
             assert call in ("unlink", "close", "rmdir", "mkdir"), where
-            unnoticed += 1
+            unnoticed += Path(name).name != ".lock"
         else:
             assert ended.code == 2, where
             assert ended.out == "", where
@@ -92,7 +92,9 @@ def test_a_run_on_a_failing_disk_ends_with_a_sentence_and_goes_on_when_the_disk_
             told = re.fullmatch(rf"cannot write '(.+)': {reason}", json.loads(error)["error"])
             assert told, where
             failed, named = run / name, Path(told[1])
-            assert named.is_relative_to(failed) or failed.is_relative_to(named.parent), where
+            # a lock that cannot be removed is no failure; on a disk that stays full the next write is one
+            left_over = call in ("unlink", "close") and failed.name == ".lock"
+            assert left_over or named.is_relative_to(failed) or failed.is_relative_to(named.parent), where
         check_all_is_readable(run)
         with lives.Disk(run).watched():
             lives.live(config, stream, run)
