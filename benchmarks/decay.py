@@ -18,6 +18,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from delome.experiment import RunConfig
+from delome.learning import GradientLearner
 from delome.streams.task_stream import TaskStream
 
 DATASETS = ("cora_ml", "amazon_computers", "corafull_knn256", "cora70", "coauthor_cs")
@@ -28,6 +29,7 @@ KEYS = ("dataset", "setting", "method", "decay", "seed")
 
 def measured(config: RunConfig, stream: TaskStream, seed: int) -> dict[str, float]:
     learner = config.learner(seed)
+    assert isinstance(learner, GradientLearner)
     epochs, last = learner.epochs, stream[-1]
     for task in stream:
         learner.epochs = epochs if config.method != "joint" or task is last else 1

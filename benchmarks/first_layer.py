@@ -49,6 +49,7 @@ def compare_memories(dataset: str, budget: int) -> None:
     for task in stream:
         learner.observe(task)
     memories = learner.bank.examples(learner.network).inputs
+    assert isinstance(memories, Rows)
     weight = torch.randn(memories.dense().shape[1], HIDDEN, requires_grad=True)
     form = type(memories.content).__name__
     ratio = seconds(Rows(memories.dense()), weight) / seconds(memories, weight)

@@ -111,12 +111,17 @@ def _training(seconds: dict[str, float]) -> float:
     return seconds["train"] + seconds.get("importance", 0.0)
 
 
+def _filled(page: str, dataset: str, text: str) -> tuple[str, int]:
+    """A page with a text between the markers of a dataset, and how many such markers it has."""
+    pattern = rf"(<!-- {dataset}: [^\n]* -->\n)(?:(?!<!-- end).)*(<!-- end -->)"
+    return re.subn(pattern, lambda match: f"{match[1]}{text}\n{match[2]}", page, flags=re.DOTALL)
+
+
 def write_page(arguments: argparse.Namespace) -> None:
     page = arguments.page.read_text()
     for dataset in DATASETS:
         text = "\n".join(table(arguments.runs, arguments.speed_runs, dataset, list(experiments())))
-        pattern = rf"(<!-- {dataset}: [^\n]* -->\n)(?:(?!<!-- end).)*(<!-- end -->)"
-        page, found = re.subn(pattern, lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page, flags=re.DOTALL)
+        page, found = _filled(page, dataset, text)
         if not found:
             sys.exit(f"{arguments.page} has no markers for {dataset}")
     arguments.page.write_text(page)

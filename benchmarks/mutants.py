@@ -219,6 +219,7 @@ def mutants_of(files: list[Path], rng: random.Random) -> list[Mutant]:
             change = rng.choice(options)
             before, after = (ast.unparse(ast.fix_missing_locations(each)) for each in (node, change))
             put(change)
+            assert isinstance(node, ast.stmt | ast.expr)
             mutant = Mutant(str(file.relative_to(PACKAGE)), node.lineno, before, after, ast.unparse(tree))
             put(node)
             spread.append(((number + rng.random()) / len(found), mutant))

@@ -148,7 +148,9 @@ def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
         with pytest.raises(SystemExit) as leaving:
             main()
         out, err = capfd.readouterr()
-        return Outcome(leaving.value.code or 0, out, err)
+        code = leaving.value.code or 0
+        assert isinstance(code, int)
+        return Outcome(code, out, err)
 
     return run
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def methods(monkeypatch):
     specification = importlib.util.spec_from_file_location("methods_benchmark", ROOT / "benchmarks/methods.py")
+    assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
 

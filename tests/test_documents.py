@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from delome.cli import app
 from delome.cli.options import several_values
@@ -68,7 +69,9 @@ def test_commands_have_the_options_and_parameters_that_a_page_gives_them(page, w
     name, *arguments = words
     if name in ("learn", "predict"):  # a sentence may name only the option that it is about
         arguments += [word for option in ("--model", "--graph") if option not in words for word in (option, "any")]
-    parsed = typer.main.get_command(app).commands[name].make_context(name, arguments).params
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    parsed = group.commands[name].make_context(name, arguments).params
     lists = several_values(RunOptions, parsed)
     parsed |= {each: values[0] for each, values in lists.items()}
     method = parsed.get("method") or "delome"

@@ -12,6 +12,7 @@ import pytest
 
 import delome
 from delome.errors import PersistenceError
+from delome.learning import GradientLearner
 from delome.testing.subject import same_state
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -154,6 +155,7 @@ def test_methods_run_on_a_backbone_of_ones_own(cli, examples, method):
     assert matrix[0][0] > 85 and matrix[1][1] > 85
     model = Path(outcome.document["folder"]) / "seed-0" / "model"
     loaded = delome.load(model, methods=[import_module("own_backbone").SIGN])
+    assert isinstance(loaded, GradientLearner)
     assert loaded.network.middle.shape == (16, 16)
     assert loaded.evaluate(delome.TaskStream(delome.load_graph(SYNTHETIC))) == matrix[1]
 

@@ -22,21 +22,21 @@ def test_the_same_name_gives_the_same_draws() -> None:
 
 def test_every_part_of_the_name_changes_the_draws() -> None:
     names = [
-        (seed, purpose, *indices)
+        (seed, purpose, indices)
         for seed in (0, 1, 2**40)
         for purpose in ("split", "init")
         for length in range(3)
         for indices in itertools.product((0, 1, 5), repeat=length)
     ]
-    draws = {name: first_draws(generator(*name)) for name in names}
+    draws = {(seed, purpose, each): first_draws(generator(seed, purpose, *each)) for seed, purpose, each in names}
     collisions = [pair for pair in itertools.combinations(names, 2) if draws[pair[0]] == draws[pair[1]]]
     assert collisions == []
 
 
 def test_global_random_states_are_left_alone() -> None:
-    before = np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
+    before = np.random.get_state(legacy=False)["state"]["key"].tolist(), torch.get_rng_state()  # noqa: NPY002
     uniform(generator(0, "init"), (10, 10), 1.0)
-    assert np.random.get_state()[1].tolist() == before[0]  # noqa: NPY002
+    assert np.random.get_state(legacy=False)["state"]["key"].tolist() == before[0]  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), before[1])
 
 

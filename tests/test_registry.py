@@ -12,7 +12,7 @@ from delome.registry import Registry
 
 @pytest.fixture
 def colours():
-    found = Registry("colour", "colours")
+    found: Registry[type] = Registry("colour", "colours")
 
     @found.register("red")
     class Red: ...

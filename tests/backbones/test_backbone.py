@@ -7,6 +7,7 @@ import torch
 from delome import TWP, FineTune, Graph, Replay
 from delome.backbones import BACKBONES, SGC, Backbone, Network
 from delome.backbones.backbone import offered
+from delome.backbones.two_layers import TwoLayers
 from delome.errors import ParameterError
 from delome.graph.rows import Rows
 
@@ -14,7 +15,9 @@ CPU = torch.device("cpu")
 
 
 def network_of(name, classes=3, hidden=16, features=5):
-    return BACKBONES[name](hidden=hidden).network(features, classes, np.random.default_rng(0), CPU)
+    kind = BACKBONES[name]
+    assert issubclass(kind, TwoLayers)
+    return kind(hidden=hidden).network(features, classes, np.random.default_rng(0), CPU)
 
 
 def random_graph(nodes=12, features=5):
@@ -95,9 +98,11 @@ class LinearNetwork(Network):
 
 
 def test_what_is_offered_is_given():
-    network = SGC(hidden=4).network(5, 3, np.random.default_rng(0), CPU)
+    backbone = SGC(hidden=4)
+    network = backbone.network(5, 3, np.random.default_rng(0), CPU)
     assert offered(network, "embed", "space=embedding") == network.embed
-    assert offered(network.backbone, "read_blocks", "fanout") == network.backbone.read_blocks
+    assert network.backbone is backbone
+    assert offered(backbone, "read_blocks", "fanout") == backbone.read_blocks
 
 
 @pytest.mark.parametrize("ability", ["embed", "topology", "read_blocks"])

@@ -6,8 +6,15 @@ from delome import Graph
 from delome.backbones import BACKBONES
 from delome.backbones.examples import Examples
 from delome.backbones.sampling import SampledNodes
+from delome.backbones.two_layers import TwoLayers
 
 CPU = torch.device("cpu")
+
+
+def network_of(name, hidden=16):
+    kind = BACKBONES[name]
+    assert issubclass(kind, TwoLayers)
+    return kind(hidden=hidden).network(5, 3, np.random.default_rng(0), CPU)
 
 
 def random_graph(seed, nodes=10):
@@ -26,7 +33,7 @@ def examples_of(network, graph, nodes, task, fanouts=None):
 @pytest.mark.parametrize("fanouts", [None, (50, 50)], ids=["all neighbours", "sampled"])
 @pytest.mark.parametrize("name", BACKBONES)
 def test_joined_examples_stand_below_each_other(name, fanouts):
-    network = BACKBONES[name](hidden=16).network(5, 3, np.random.default_rng(0), CPU)
+    network = network_of(name)
     graphs, chosen = [random_graph(1), random_graph(2, nodes=7)], [[3, 0, 3], [6, 1]]
     parts = [examples_of(network, graphs[task], chosen[task], task, fanouts) for task in (0, 1)]
     joined = Examples.join(network, parts)
@@ -40,7 +47,7 @@ def test_joined_examples_stand_below_each_other(name, fanouts):
 
 @pytest.mark.parametrize("fanouts", [None, (50, 50)], ids=["all neighbours", "sampled"])
 def test_rows_labels_and_tasks_are_selected_together(fanouts):
-    network = BACKBONES["gcn"](hidden=16).network(5, 3, np.random.default_rng(0), CPU)
+    network = network_of("gcn")
     graph = random_graph(1)
     parts = [examples_of(network, graph, nodes, task, fanouts) for task, nodes in ((4, [0, 1, 2]), (7, [5, 9]))]
     chosen = Examples.join(network, parts).select(np.array([4, 1, 1]))
@@ -53,13 +60,13 @@ def test_rows_labels_and_tasks_are_selected_together(fanouts):
 
 
 def test_examples_that_are_not_sampled_are_read_as_they_are():
-    network = BACKBONES["sgc"](hidden=4).network(5, 3, np.random.default_rng(0), CPU)
+    network = network_of("sgc", hidden=4)
     examples = examples_of(network, random_graph(1), [0, 1], 0)
     assert examples.read(np.random.default_rng(0)) is examples
 
 
 def test_every_reading_of_sampled_examples_draws_anew():
-    network = BACKBONES["gcn"](hidden=4).network(5, 3, np.random.default_rng(0), CPU)
+    network = network_of("gcn", hidden=4)
     examples = examples_of(network, random_graph(1), range(10), 0, (1, 1))
     rng = np.random.default_rng(0)
     first, second = (network(examples.read(rng).inputs) for _ in range(2))

@@ -1,3 +1,5 @@
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,11 @@ from delome.backbones.gcn import GCNNetwork
 from delome.backbones.sampling import SampledNodes
 
 CPU = torch.device("cpu")
-NORMS = ("sym", "none")
+Norm = Literal["sym", "none"]
+NORMS: tuple[Norm, ...] = ("sym", "none")
 
 
-def gcn(norm: str = "sym") -> GCNNetwork:
+def gcn(norm: Norm = "sym") -> GCNNetwork:
     return GCN(hidden=16, norm=norm).network(5, 3, np.random.default_rng(0), CPU)
 
 
@@ -24,6 +27,7 @@ def random_graph(seed: int = 1, nodes: int = 12) -> Graph:
 def operator_of(network: GCNNetwork, graph: Graph) -> np.ndarray:
     adjacency = graph.adjacency.toarray().astype(float) + np.eye(graph.num_nodes)
     scale = np.diag(adjacency.sum(axis=1) ** -0.5)
+    assert isinstance(network.backbone, GCN)
     return adjacency if network.backbone.norm == "none" else scale @ adjacency @ scale
 
 

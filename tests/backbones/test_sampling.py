@@ -7,6 +7,7 @@ from delome import FineTune, Graph
 from delome.backbones import BACKBONES
 from delome.backbones.examples import Examples
 from delome.backbones.sampling import SampledNodes, join, sample_block
+from delome.backbones.two_layers import TwoLayerNetwork, TwoLayers
 from delome.errors import ParameterError
 from delome.learning import METHODS, GradientLearner
 from delome.learning.training import Schedule
@@ -21,7 +22,9 @@ def random_graph(seed=1, nodes=30, edges=200):
 
 
 def network(backbone):
-    return BACKBONES[backbone](hidden=16).network(5, 3, np.random.default_rng(0), CPU)
+    kind = BACKBONES[backbone]
+    assert issubclass(kind, TwoLayers)
+    return kind(hidden=16).network(5, 3, np.random.default_rng(0), CPU)
 
 
 def sampled(backbone, graph, nodes, fanouts):
@@ -98,6 +101,7 @@ def test_rows_of_several_graphs_come_in_the_order_that_was_asked_for(backbone):
     graphs = [random_graph(seed, nodes=12, edges=30) for seed in (1, 2)]
     parts = [sampled(backbone, graph, np.arange(12), (100, 100)) for graph in graphs]
     union = join(parts[0].network, parts).select(np.array([20, 3, 13, 0]))
+    assert isinstance(union, SampledNodes)
     logits = union.network(union.draw(rng()))
     for part, rows, nodes in ((0, [1, 3], [3, 0]), (1, [0, 2], [8, 1])):
         alone = sampled(backbone, graphs[part], np.array(nodes), (100, 100))
@@ -129,6 +133,7 @@ def test_evaluation_reads_all_neighbours(toy_stream):
     learner.observe(toy_stream[0])
     graph = toy_stream[0].graph
     rows = torch.from_numpy(graph.propagate(2))
+    assert isinstance(learner.network, TwoLayerNetwork)
     expected = ((rows @ learner.network.first).relu() @ learner.network.second)[:, :2].argmax(dim=1)
     assert learner.predict(graph).tolist() == expected.tolist()
 

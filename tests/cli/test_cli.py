@@ -536,6 +536,11 @@ def test_an_unfinished_run_on_a_read_only_disk_is_refused(
     assert {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()} == before
 
 
+def becomes_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "model gone": ("model", lambda seed: shutil.rmtree(seed / "model")),
     "manifest gone": ("model", lambda seed: (seed / "model" / "manifest.json").unlink()),
@@ -544,7 +549,7 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "another model": ("model", lambda seed: delome.FineTune().save(seed / "model")),
     "matrix gone": ("matrix.csv", lambda seed: (seed / "matrix.csv").unlink()),
     "matrix edited": ("matrix.csv", lambda seed: (seed / "matrix.csv").write_text("after_task,task_0\n0,100\n")),
-    "matrix a folder": ("matrix.csv", lambda seed: ((seed / "matrix.csv").unlink(), (seed / "matrix.csv").mkdir())),
+    "matrix a folder": ("matrix.csv", lambda seed: becomes_a_folder(seed / "matrix.csv")),
 }
 
 

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 import delome
-from delome.learning.saved import KIND
+from delome.learning.learner import KIND
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.state_files import MANIFEST, load_state
 

@@ -1,20 +1,24 @@
 """What every method must do when numbers overflow: end the task in one sentence, and be what it was before."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import torch
 
 from delome import Graph, TaskStream, load
+from delome.backbones.two_layers import TwoLayerNetwork
 from delome.errors import DelomeError, DivergenceError, PersistenceError, StateError
 from delome.learning import GradientLearner, TaskTraining
 from delome.methods import METHODS
 from delome.methods.gem import project
 from delome.parameters import parameters_of
 from delome.persistence.state import State
+from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 3, "hidden": 8, "features": 32}
-MORE = {
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune, gcn": ("finetune", {"backbone": "gcn"}),
     "finetune, gat": ("finetune", {"backbone": "gat"}),
     "delome, sampled": ("delome", {"memory": "gradient-matching"}),
@@ -22,13 +26,13 @@ MORE = {
     "replay, raw": ("replay", {"memory": "raw"}),
     "analytic, per task": ("analytic", {"setting": "til", "per_task": True}),
 }
-VARIANTS = {name: (name, {}) for name in METHODS} | MORE
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in METHODS} | MORE
 
 
 @pytest.fixture(params=VARIANTS)
 def make(request):
     name, given = VARIANTS[request.param]
-    setting = given.get("setting", METHODS[name].settings[0])
+    setting = cast("Setting", given.get("setting", METHODS[name].settings[0]))
     return lambda **more: Subject(METHODS[name], setting, given).make(**SMALL | more)
 
 
@@ -95,7 +99,8 @@ def test_nodes_whose_scores_are_not_finite_get_no_label(make, value, toy_stream,
 
 @pytest.mark.parametrize("name", ["finetune", "analytic", "hpns"])
 def test_features_that_overflow_get_no_label(name, toy_stream):
-    learner = Subject(METHODS[name], METHODS[name].settings[0]).make(epochs=2, hidden=256, features=None)
+    setting = cast("Setting", METHODS[name].settings[0])
+    learner = Subject(METHODS[name], setting).make(epochs=2, hidden=256, features=None)
     learner.observe(toy_stream[0])
     huge = Graph([], 3e38 * np.sign(toy_stream[0].graph.features))
     with pytest.raises(StateError, match="80 of 80 nodes have scores that are not finite"):
@@ -158,6 +163,7 @@ def test_a_state_names_all_that_is_not_finite():
 def test_a_learner_of_ones_own_is_checked_too(toy_stream):
     class Spoiling(TaskTraining):
         def finish(self):
+            assert isinstance(self.network, TwoLayerNetwork)
             self.network.first.data[0, 0] = torch.nan
 
     class Diverging(GradientLearner):

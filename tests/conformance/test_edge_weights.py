@@ -1,5 +1,7 @@
 """Edge weights are used, or refused in a sentence: by every method, on every backbone."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from delome import TaskStream
 from delome.errors import GraphError
 from delome.methods import METHODS
+from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 3, "networks": 3, "encoders": 5, "budget": 4, "hidden": 8, "features": 16}
@@ -15,7 +18,8 @@ REFUSED = {"hpns", "twp", "sem-curvature"}
 
 
 def learner_of(name, **parameters):
-    return Subject(METHODS[name], METHODS[name].settings[0], parameters).make(**SMALL)
+    setting = cast("Setting", METHODS[name].settings[0])
+    return Subject(METHODS[name], setting, parameters).make(**SMALL)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What must hold between methods: when they are Fine-tune, and what they reach on an easy stream."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from delome import Task, TaskStream, load_graph
 from delome.methods import METHODS
 from delome.parameters import parameters_of
+from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 5, "hidden": 16, "budget": 4, "networks": 5, "encoders": 5, "features": 32}
@@ -32,7 +34,7 @@ WITHOUT_STRENGTH = {
 
 def make(name, setting=None, backbone=None, **parameters):
     method, parts = METHODS[name], {} if backbone is None else {"backbone": backbone}
-    return Subject(method, setting or method.settings[0], parts).make(**SMALL | parameters)
+    return Subject(method, setting or cast("Setting", method.settings[0]), parts).make(**SMALL | parameters)
 
 
 def learn(learner, tasks):
@@ -76,10 +78,11 @@ def test_the_output_columns_of_an_old_task_decay_in_task_incremental_fine_tuning
 class Renumbered(Task):
     """A task whose nodes have other numbers; the order of its training nodes is kept."""
 
-    order: np.ndarray = None
+    order: np.ndarray | None = None
 
     def observation(self, with_past=False):
         observation = super().observation()
+        assert self.order is not None
         observation.train = np.argsort(self.order)[observation.train]
         observation._graph = observation._graph.subgraph(self.order)
         return observation

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import pickle
 import threading
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,21 +16,22 @@ from delome.errors import StateError
 from delome.learning.isolation import Guard, isolated
 from delome.methods import METHODS
 from delome.progress import Tracker
+from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 3, "networks": 3, "encoders": 3, "budget": 4, "hidden": 8, "features": 32}
-MORE = {
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune, gcn": ("finetune", {"backbone": "gcn"}),
     "finetune, gat": ("finetune", {"backbone": "gat"}),
     "delome, sampled": ("delome", {"memory": "gradient-matching"}),
     "analytic, per task": ("analytic", {"setting": "til", "per_task": True}),
 }
-VARIANTS = {name: (name, {}) for name in METHODS} | MORE
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in METHODS} | MORE
 
 
 def learner_of(variant):
     name, given = VARIANTS[variant]
-    setting = given.get("setting", METHODS[name].settings[0])
+    setting = cast("Setting", given.get("setting", METHODS[name].settings[0]))
     return Subject(METHODS[name], setting, given).make(**SMALL)
 
 
@@ -195,12 +197,16 @@ def test_observing_waits_for_those_who_read(toy_stream, monkeypatch):
         assert go_on.wait(10)
         return logits(inputs, task)
 
+    def write():
+        learner.observe(toy_stream[1])
+        observed.set()
+
     monkeypatch.setattr(learner, "logits", slow)
     labels = []
     reader = threading.Thread(target=lambda: labels.append(learner.predict(toy_stream[0].graph)))
     reader.start()
     assert reading.wait(10)
-    writer = threading.Thread(target=lambda: (learner.observe(toy_stream[1]), observed.set()))
+    writer = threading.Thread(target=write)
     writer.start()
     assert not observed.wait(0.2)
     assert len(learner.columns.tasks) == 1

@@ -1,5 +1,7 @@
 """What every method must do with live data: graphs that are not cut from a stream, of which some nodes are labelled."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from delome.errors import DelomeError, GraphError, PastDataError, StateError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 from delome.progress import Tracker
+from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "budget": 3, "hidden": 8, "features": 32}
@@ -25,7 +28,7 @@ def variants():
     for name, method in METHODS.items():
         if method.needs_past:
             continue
-        backbones = ["sgc"] if "backbone" in parameters_of(method) else [None]
+        backbones: list[str | None] = ["sgc"] if "backbone" in parameters_of(method) else [None]
         backbones += ["gcn"] * (name in ON_GCN) + ["gat"] * (name in ON_GAT)
         for setting in method.settings:
             for backbone in backbones:
@@ -39,7 +42,7 @@ def variants():
 
 def learner_of(name, setting=None, backbone=None, **parameters):
     method, parts = METHODS[name], {} if backbone is None else {"backbone": backbone}
-    return Subject(method, setting or method.settings[0], parts).make(**SMALL | parameters)
+    return Subject(method, setting or cast("Setting", method.settings[0]), parts).make(**SMALL | parameters)
 
 
 @pytest.fixture(params=list(variants()))
@@ -49,10 +52,10 @@ def make(request):
     return lambda **parameters: learner_of(name, **({"setting": setting, "backbone": backbone} | parameters))
 
 
-def live(*labels, seed=0, width=WIDTH, known=None, names=None):
+def live(*classes, seed=0, width=WIDTH, known=None, names=None):
     """A node for each label; features and edges keep classes apart. ``known``: labels that are not hidden."""
     rng = np.random.default_rng(seed)
-    labels = np.array(labels)
+    labels = np.array(classes)
     centres = np.stack([np.random.default_rng(label).normal(size=width) for label in labels])
     same = [rng.choice(np.flatnonzero(labels == label), 2) for label in labels]
     edges = np.stack([np.repeat(np.arange(len(labels)), 2), np.concatenate(same)])
@@ -234,6 +237,7 @@ def test_a_stream_of_one_task_is_its_graph_with_the_labels_of_training_nodes(mak
     stream = TaskStream(toy_graph, class_order=[4, 5])
     task = stream[0]
     known = np.isin(np.arange(task.graph.num_nodes), task.train)
+    assert task.graph.labels is not None
     graph = task.graph.with_labels(np.where(known, task.graph.labels, -1))
     by_stream, by_graph = make(), make()
     by_stream.observe(task)

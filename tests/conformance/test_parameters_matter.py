@@ -14,6 +14,7 @@ from delome.losses import LOSSES
 from delome.memories import MEMORIES
 from delome.methods import METHODS
 from delome.parameters import Param, all_parameters, has_parameter
+from delome.registry import Registry
 
 SMALL = {
     "epochs": 3,
@@ -34,7 +35,11 @@ SMALL = {
 }
 """What every learner starts from: quick, and small enough for a limit to be one on a small graph."""
 
-PARTS = [("finetune", "backbone", BACKBONES), ("replay", "memory", MEMORIES), ("replay", "loss", LOSSES)]
+PARTS: list[tuple[str, str, Registry[Any]]] = [
+    ("finetune", "backbone", BACKBONES),
+    ("replay", "memory", MEMORIES),
+    ("replay", "loss", LOSSES),
+]
 """Where every part of a kind is tried, those included that no method has by default."""
 
 

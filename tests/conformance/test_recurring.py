@@ -1,5 +1,7 @@
 """What every replay method must do with classes that come again, day after day."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +11,8 @@ from delome.errors import ParameterError, StateError
 from delome.methods import METHODS, Replay
 from delome.testing import Subject
 
-SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 4, "hidden": 16, "recurring": "merge"}
-MORE = {
+SMALL: dict[str, Any] = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 4, "hidden": 16, "recurring": "merge"}
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "delome, sampled": ("delome", {"memory": "gradient-matching"}),
     "delome, noise": ("delome", {"init": "noise", "kernel": "arc-cosine"}),
     "delome, propagated": ("delome", {"init": "propagated"}),
@@ -18,7 +20,9 @@ MORE = {
     "replay, kmeans": ("replay", {"memory": "kmeans"}),
     "ssm-uniform, gcn": ("ssm-uniform", {"backbone": "gcn"}),
 }
-REPLAY = {name: (name, {}) for name, method in METHODS.items() if issubclass(method, Replay)}
+REPLAY: dict[str, tuple[str, dict[str, Any]]] = {
+    name: (name, {}) for name, method in METHODS.items() if issubclass(method, Replay)
+}
 VARIANTS = REPLAY | MORE
 
 
@@ -60,7 +64,7 @@ def test_memory_stops_growing_and_classes_stay_known(make):
     assert stored[-1].rows <= largest
     assert max(each.rows for each in stored[15:]) <= 1.3 * max(each.rows for each in stored[4:10])
     assert max(each.bytes for each in stored[15:]) <= 1.3 * max(each.bytes for each in stored[4:10])
-    counts = {}
+    counts: dict[int | str, int] = {}
     for memory in learner.bank.memories:
         counts |= {learner.classes[column]: count for column, count in memory.stands_for.items()}
     assert counts == dict(enumerate(seen.tolist()))

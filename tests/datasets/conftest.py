@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         thread.join()
 
 
-def _npz(**arrays: np.ndarray) -> bytes:
+def _npz(**arrays: Any) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
@@ -106,6 +107,7 @@ class Mini:
         expected = Graph(self.edges, self.features, self.labels, undirected=undirected)
         assert (graph.adjacency != expected.adjacency).nnz == 0
         assert np.array_equal(graph.features, expected.features) and graph.features.dtype == np.float32
+        assert graph.labels is not None and expected.labels is not None
         assert np.array_equal(graph.labels, expected.labels)
 
     def symmetric(self) -> Mini:

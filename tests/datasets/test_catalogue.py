@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,6 @@ def test_an_unknown_argument_is_refused() -> None:
 
 
 @pytest.mark.parametrize("options", [{"nodes": 300.5}, {"nodes": True}, {"homophily": None}])
-def test_an_argument_of_the_wrong_type_is_refused(options: dict[str, object]) -> None:
+def test_an_argument_of_the_wrong_type_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(DelomeError, match=next(iter(options))):
         load_graph("synthetic", **options)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,14 @@ def test_nothing_is_written_or_even_made_before_it_is_due(
     checkpoints: Callable[..., TaskCheckpoints], tmp_path: Path
 ) -> None:
     made, written = [], []
+
+    def make(done: int) -> State:
+        made.append(done)
+        return state(done)
+
     patient = checkpoints(every=1e9, written=lambda *step: written.append(step))
     for done in range(1, 6):
-        patient.reached("train", done, 5, 0.0, lambda done=done: made.append(done) or state(done))  # type: ignore[misc]
+        patient.reached("train", done, 5, 0.0, partial(make, done))
     assert made == [5]  # the end of a phase: a later checkpoint holds it
     assert written == [] and not (tmp_path / "progress").exists()
     eager = checkpoints(written=lambda *step: written.append(step))

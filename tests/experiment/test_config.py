@@ -20,6 +20,7 @@ from delome.losses import LOSSES
 from delome.memories import MEMORIES
 from delome.methods import METHODS
 from delome.parameters import parameters_of, values_of
+from delome.registry import Registry
 
 SMALL = "synthetic:nodes=60,classes=6"
 
@@ -36,7 +37,8 @@ def test_every_parameter_of_the_method_but_the_seed_is_written_out() -> None:
     config = RunConfig.resolve("digits", "delome")
     assert config.parameters.keys() == parameters_of(DeLoMe).keys() - {"seed"}
     assert config.parameters["loss"].items() >= {"name": "debiased", "tau": 1.0}.items()
-    for name, registry in {"backbone": BACKBONES, "memory": MEMORIES, "loss": LOSSES}.items():
+    registries: dict[str, Registry[Any]] = {"backbone": BACKBONES, "memory": MEMORIES, "loss": LOSSES}
+    for name, registry in registries.items():
         part = config.parameters[name]
         assert part.keys() == parameters_of(registry[part["name"]]).keys() | {"name"}
 
@@ -44,7 +46,9 @@ def test_every_parameter_of_the_method_but_the_seed_is_written_out() -> None:
 @pytest.mark.parametrize(("dataset", "budget"), [("digits", 20), (SMALL, 60)])
 def test_the_budget_defaults_to_the_usual_one_of_the_dataset(dataset: str, budget: int) -> None:
     config = RunConfig.resolve(dataset)
-    assert config.budget == config.parameters["memory"]["budget"] == config.learner(0).memory.budget == budget
+    learner = config.learner(0)
+    assert isinstance(learner, DeLoMe)
+    assert config.budget == config.parameters["memory"]["budget"] == learner.memory.budget == budget
 
 
 def test_a_given_budget_counts() -> None:

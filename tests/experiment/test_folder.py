@@ -65,6 +65,7 @@ def test_a_folder_of_another_run_is_refused_and_left_as_it_is(tmp_path: Path, co
 
 def test_another_stream_is_refused(tmp_path: Path, config: RunConfig) -> None:
     graph = load_graph(SMALL)
+    assert graph.labels is not None
     masks = dict(zip(MASKS, (np.arange(60) % 3 == part for part in range(3)), strict=True))
     folder_of = {}
     for name, other in {

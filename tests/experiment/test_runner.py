@@ -67,6 +67,7 @@ def test_a_seed_gives_the_same_numbers_whatever_seeds_came_before_it(result: Run
 
 def test_labels_that_nothing_predicts_are_guessed_at_chance() -> None:
     graph = load_graph("synthetic", nodes=2000, classes=6)
+    assert graph.labels is not None
     unrelated = graph.with_labels(np.random.default_rng(0).permutation(graph.labels))
     config = small_config(setting="til")
     aa, _ = run(config, TaskStream(unrelated)).aa
@@ -79,9 +80,12 @@ def test_seeds_differ(result: RunResult) -> None:
 
 
 def test_average_and_spread_are_taken_over_seeds(result: RunResult) -> None:
+    assert result.af is not None
+    forgetting = [seed.matrix.af for seed in result.seeds if seed.matrix.af is not None]
+    assert len(forgetting) == len(result.seeds)
     for (average, spread), values in (
         (result.aa, [seed.matrix.aa for seed in result.seeds]),
-        (result.af, [seed.matrix.af for seed in result.seeds]),
+        (result.af, forgetting),
     ):
         assert average == pytest.approx(mean(values), abs=1e-9)
         assert spread == pytest.approx(stdev(values), abs=1e-9)

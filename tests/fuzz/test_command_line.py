@@ -174,7 +174,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr("delome.report.figures.write_figures", write_figures_once)
     ring = np.arange(24)
-    graph = {
+    graph: dict[str, Any] = {
         "adj_indices": (ring + 1) % 24,
         "adj_indptr": np.arange(25),
         "adj_shape": np.array([24, 24]),

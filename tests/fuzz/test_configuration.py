@@ -63,7 +63,7 @@ def test_assignments_to_any_parameter_of_any_method_are_usable_or_refused(
     names = [name for name, _ in all_parameters(METHODS[method])]
     pairs = data.draw(st.lists(st.tuples(st.sampled_from(names), texts), min_size=1, max_size=3))
     assignments = [f"{name}={text}" for name, text in pairs]
-    config = attempt(lambda: RunConfig.resolve("digits", method, setting=setting, assignments=assignments))  # type: ignore[arg-type]
+    config = attempt(lambda: RunConfig.resolve("digits", method, setting=setting, assignments=assignments))
     if config is not None:
         assert_usable(config)
 

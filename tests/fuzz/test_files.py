@@ -27,7 +27,7 @@ Attempt = Callable[[Callable[[], Any]], Any]
 pytestmark = pytest.mark.usefixtures("repeated_warnings")
 
 
-def good_arrays() -> dict[str, np.ndarray]:
+def good_arrays() -> dict[str, Any]:
     """8 nodes in a ring, 3 sparse features, 2 classes."""
     adjacency = sp.csr_array(np.roll(np.eye(8), 1, axis=0))
     features = sp.csr_array(np.arange(24, dtype=np.float32).reshape(8, 3) % 4)
@@ -325,8 +325,8 @@ tensors = st.one_of(
         torch.ones(8, 3, requires_grad=True),
         torch.full((8, 3), torch.nan),
         torch.eye(8).to_sparse(),
-        torch.sparse_coo_tensor([[0, 99], [0, 1]], [1.0, 1.0], (8, 3), check_invariants=False),
-        torch.sparse_coo_tensor([[0, -1], [0, 1]], [1.0, 1.0], (8, 3), check_invariants=False),
+        torch.sparse_coo_tensor(torch.tensor([[0, 99], [0, 1]]), [1.0, 1.0], (8, 3), check_invariants=False),
+        torch.sparse_coo_tensor(torch.tensor([[0, -1], [0, 1]]), [1.0, 1.0], (8, 3), check_invariants=False),
         torch.tensor([[0, 99], [1, 2]]),
         torch.tensor([[0, -1], [1, 2]]),
         torch.empty(8, 3, device="meta"),

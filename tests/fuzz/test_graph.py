@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,7 +161,7 @@ def as_broken_sparse_tensor(value: int) -> Change:
 
     def change(array: np.ndarray) -> torch.Tensor:
         shape = array.shape if array.ndim == 2 else (3, 2)
-        return torch.sparse_coo_tensor([[0, value], [0, 0]], [1.0, 1.0], shape, check_invariants=False)
+        return torch.sparse_coo_tensor(torch.tensor([[0, value], [0, 0]]), [1.0, 1.0], shape, check_invariants=False)
 
     return change
 
@@ -249,7 +250,7 @@ CHANGES: list[Change] = [
     lambda array: np.asfortranarray(array),
     lambda array: np.lib.stride_tricks.as_strided(array, array.shape, writeable=False),
     lambda array: (row for row in array),
-    lambda array: memoryview(np.ascontiguousarray(array)),
+    lambda array: np.ascontiguousarray(array).data,
     lambda array: np.ma.masked_equal(array, 0),
     lambda array: np.eye(3)[array.astype(int) % 3],
     lambda array: torch.from_numpy(array.astype(np.complex64)).conj(),
@@ -430,9 +431,13 @@ def test_a_pyg_object_is_a_graph_or_refused(data: Any, attempt: Attempt) -> None
 def test_what_is_nothing_like_an_array_is_refused_wherever_it_is_given(
     make: Callable[[], Any], attempt: Attempt
 ) -> None:
-    good = {"edge_index": [[0], [1]], "features": [[1.0], [2.0], [3.0]], "labels": [0, 1, 1]}
+    good: dict[str, Any] = {"edge_index": [[0], [1]], "features": [[1.0], [2.0], [3.0]], "labels": [0, 1, 1]}
+
+    def with_other(name: str) -> Graph:
+        return Graph(**good | {name: unwarned(make)})
+
     for name in good:
-        graph = attempt(lambda name=name: Graph(**good | {name: unwarned(make)}))
+        graph = attempt(partial(with_other, name))
         if graph is not None:
             assert_valid(graph)
 
@@ -460,8 +465,8 @@ def broken(form: str, **parts: Any) -> Any:
         broken("lil", rows=np.array([[0], [1], [0, 1]], dtype=object)),
         broken("lil", rows=np.array([[0, 1]] * 6, dtype=object), data=np.array([[1.0, 1.0]] * 6, dtype=object)),
         sp.coo_array(np.ones((3, 2, 2))),
-        torch.sparse_coo_tensor([[0, -1], [0, 1]], [1.0, 1.0], (3, 2), check_invariants=False),
-        torch.sparse_coo_tensor([[0, 9], [0, 1]], [1.0, 1.0], (3, 2), check_invariants=False),
+        torch.sparse_coo_tensor(torch.tensor([[0, -1], [0, 1]]), [1.0, 1.0], (3, 2), check_invariants=False),
+        torch.sparse_coo_tensor(torch.tensor([[0, 9], [0, 1]]), [1.0, 1.0], (3, 2), check_invariants=False),
         torch.ones(3, 2).to_sparse(1),
         torch.ones(3, 2, 2).to_sparse(),
     ],
@@ -483,7 +488,10 @@ def test_sparse_features_whose_indices_lead_outside_are_refused_instead_of_follo
         torch.ones(3, 2).to(torch.float8_e4m3fn),
         torch.complex(torch.ones(3, 2), -torch.ones(3, 2)).conj().imag,
         torch.sparse_coo_tensor(
-            [[0, 0, 0, 1, 1, 2, 2], [0, 0, 1, 0, 1, 0, 1]], [0.5, 0.5, *[1.0] * 5], (3, 2), check_invariants=True
+            torch.tensor([[0, 0, 0, 1, 1, 2, 2], [0, 0, 1, 0, 1, 0, 1]]),
+            [0.5, 0.5, *[1.0] * 5],
+            (3, 2),
+            check_invariants=True,
         ),
     ],
 )
@@ -507,5 +515,5 @@ def test_names_that_are_no_list_of_names_are_refused(names: Any) -> None:
 
 def test_an_object_without_the_fields_of_a_graph_is_refused() -> None:
     with pytest.raises(GraphError, match="has no node features"):
-        Graph.from_pyg(object())  # type: ignore[arg-type]
-    assert Graph.from_pyg(SimpleNamespace(x=torch.ones(2, 1))).num_edges == 0  # type: ignore[arg-type]
+        Graph.from_pyg(object())
+    assert Graph.from_pyg(SimpleNamespace(x=torch.ones(2, 1))).num_edges == 0

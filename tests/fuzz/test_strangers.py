@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from delome.datasets.fetching import converted
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.seed_folder import RESULT_KIND
-from delome.learning.saved import KIND
+from delome.learning.learner import KIND
 from delome.methods import METHODS
 from delome.parameters import has_parameter, values_of
 from delome.persistence.documents import read_document, write_document
@@ -152,7 +153,12 @@ def test_a_model_of_a_stranger_is_refused_or_works(
             family = [name for name, each in state.tensors.items() if own in name and each.shape == before.shape]
             state.tensors |= {name: torch.zeros_like(after, dtype=state.tensors[name].dtype) for name in family}
     folder = tmp_path_factory.mktemp("stranger")
-    if attempt(lambda: save_state(folder, KIND, about, state) or 1):
+
+    def save() -> bool:
+        save_state(folder, KIND, about, state)
+        return True
+
+    if attempt(save):
         learner = attempt(lambda: delome.load(folder, device="cpu"))
         if learner is not None:
             assert_works(learner, models[name][0]["parameters"], attempt)
@@ -162,7 +168,7 @@ def assert_works(learner: Learner, known: dict[str, Any], attempt: Attempt) -> N
     """What was accepted predicts and learns, or says in a sentence why not."""
     graph = small_graph([3, 9], sparse=False)
     for task in range(len(learner.columns.tasks)):
-        predicted = attempt(lambda task=task: learner.predict(graph, task=task))
+        predicted = attempt(partial(learner.predict, graph, task=task))
         assert predicted is None or set(predicted.tolist()) <= set(learner.classes)
     if values_of(learner) | {"device": None} == known | {"device": None}:  # others may take as long as they say
         attempt(lambda: learner.observe(small_graph([9, 11], sparse=False)))
@@ -262,7 +268,12 @@ def test_a_run_folder_of_a_stranger_is_refused_or_goes_on(
         kind = CONFIG_KIND if name == "config.json" else RESULT_KIND
         document = read_document(folder / name, kind)
         put(document, data.draw(st.sampled_from(list(places(document)))), data.draw(json_values))
-        if not attempt(lambda: write_document(folder / name, kind, document) or 1):
+
+        def write() -> bool:
+            write_document(folder / name, kind, document)
+            return True
+
+        if not attempt(write):
             return
 
     def go_on() -> Any:

@@ -161,4 +161,5 @@ def test_an_order_that_is_no_list_of_labels_is_refused(order: Any, reason: str) 
     "order", [(2, 0, 1), np.array([2, 0, 1], dtype=np.uint8), iter([2, 0, 1]), {2: "", 0: "", 1: ""}]
 )
 def test_an_order_may_come_in_any_container(order: Any) -> None:
-    assert TaskStream(TWELVE, np.int64(1), class_order=order).classes == (2, 0, 1)
+    stream = TaskStream(TWELVE, np.int64(1), class_order=order)  # type: ignore[arg-type]
+    assert stream.classes == (2, 0, 1)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +13,7 @@ from torch_geometric.data import Data
 from delome import Graph
 from delome.errors import GraphError
 
-FLOAT32 = {"rtol": 1e-5, "atol": 1e-6}
+FLOAT32: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}
 NO_EDGES = np.zeros((2, 0), dtype=np.int64)
 
 
@@ -154,6 +156,7 @@ def test_a_round_trip_through_pyg_changes_nothing(raw: tuple[np.ndarray, np.ndar
     back = Graph.from_pyg(graph.to_pyg())
     assert edge_set(back) == edge_set(graph)
     assert np.array_equal(back.features, graph.features)
+    assert back.labels is not None and graph.labels is not None
     assert np.array_equal(back.labels, graph.labels)
 
 
@@ -354,7 +357,7 @@ def test_weights_of_one_are_no_weights() -> None:
 @given(raw_graphs())
 def test_weighted_propagation_equals_the_dense_computation(raw: tuple[np.ndarray, np.ndarray]) -> None:
     edges, features = raw
-    weights = np.random.default_rng(0).random(edges.shape[1])
+    weights = np.random.default_rng(0).random((edges.shape[1],))
     nodes = len(features)
     adjacency = np.zeros((nodes, nodes))
     for (source, target), weight in zip(edges.T, weights, strict=True):

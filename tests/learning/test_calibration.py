@@ -76,7 +76,9 @@ def test_probabilities_of_the_analytic_learner_are_calibrated(setting: str, per_
     for task in stream:
         plain.append(softmax(learner.scores(task.graph, task.test, task.index).astype(float)))
         calibrated.append(learner.predict_proba(task.graph, task.test, task.index))
-        labels.append(task.graph.labels[task.test])
+        truth = task.graph.labels
+        assert truth is not None
+        labels.append(truth[task.test])
     before, after, truth = np.concatenate(plain), np.concatenate(calibrated), np.concatenate(labels)
     assert log_loss(after, truth) < (0.7 if noise == 6 else 0.99) * log_loss(before, truth)
     assert expected_calibration_error(after, truth) < min(0.1, 0.6 * expected_calibration_error(before, truth))

@@ -8,12 +8,18 @@ import pytest
 import torch
 
 from delome import FineTune, Graph
+from delome.backbones.two_layers import TwoLayerNetwork
 from delome.randomness import generator
 
 
 def labelled(*labels, seed=0):
     rng = np.random.default_rng(seed)
     return Graph(rng.integers(len(labels), size=(2, 20)), rng.standard_normal((len(labels), 4)), labels)
+
+
+def network_of(learner: FineTune) -> TwoLayerNetwork:
+    assert isinstance(learner.network, TwoLayerNetwork)
+    return learner.network
 
 
 def moments_of(learner):
@@ -49,16 +55,16 @@ def test_a_step_after_growing_is_the_hand_computed_one():
     learner.observe(labelled(0, 0, 1, 1, 1))
     m, v = (moments_of(learner)["second"][key].double().numpy() for key in ("exp_avg", "exp_avg_sq"))
     learner.grow(5)
-    weights = learner.network.second.detach().double().numpy()
+    weights = network_of(learner).second.detach().double().numpy()
     rng = np.random.default_rng(0)
     for parameter in learner.network.parameters():
         parameter.grad = torch.from_numpy(rng.standard_normal(parameter.shape).astype(np.float32))
-    gradient = learner.network.second.grad.double().numpy() + 0.1 * weights
+    gradient = network_of(learner).second.grad.double().numpy() + 0.1 * weights
     learner.optimizer.step()
     m, v = (np.pad(each, ((0, 0), (0, 3))) for each in (m, v))
     m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
     step = 0.01 * (m / (1 - 0.9**4)) / (np.sqrt(v / (1 - 0.999**4)) + 1e-8)
-    np.testing.assert_allclose(learner.network.second.detach().numpy(), weights - step, atol=1e-6)
+    np.testing.assert_allclose(network_of(learner).second.detach().numpy(), weights - step, atol=1e-6)
 
 
 def test_what_new_columns_start_from_depends_on_the_seed_and_their_number_alone():
@@ -67,26 +73,26 @@ def test_what_new_columns_start_from_depends_on_the_seed_and_their_number_alone(
         learner = FineTune(epochs=2, hidden=8, seed=4)
         learner.observe(first)
         learner.grow(3)
-        grown.append(learner.network.second[:, 2:].detach())
+        grown.append(network_of(learner).second[:, 2:].detach())
     assert torch.equal(*grown)
     other = FineTune(epochs=2, hidden=8, seed=5)
     other.observe(labelled(0, 0, 1, 1))
     other.grow(3)
-    assert not torch.equal(other.network.second[:, 2:], grown[0])
+    assert not torch.equal(network_of(other).second[:, 2:], grown[0])
     other.network.grow(6, generator(5, "new columns", 3))
-    assert other.network.second.shape == (8, 6)
+    assert network_of(other).second.shape == (8, 6)
 
 
 def test_the_network_of_live_data_has_a_column_for_each_class_and_that_of_a_stream_does_not_grow(toy_stream):
     learner = FineTune(epochs=2, hidden=8)
     for graph, classes in ((labelled(5, 5, 6), 2), (labelled(6, 6, 5), 2), (labelled(1, 2, 5), 4)):
         learner.observe(graph)
-        assert learner.network.second.shape == (8, classes)
+        assert network_of(learner).second.shape == (8, classes)
     learner = FineTune(epochs=2, hidden=8)
     learner.observe(toy_stream[0])
-    second = learner.network.second
+    second = network_of(learner).second
     learner.observe(toy_stream[1])
-    assert learner.network.second is second and second.shape == (8, 6)
+    assert network_of(learner).second is second and second.shape == (8, 6)
 
 
 def test_coupled_decay_moves_a_weight_without_gradient_at_full_speed_and_decoupled_decay_does_not():
@@ -95,11 +101,11 @@ def test_coupled_decay_moves_a_weight_without_gradient_at_full_speed_and_decoupl
         learner = FineTune(hidden=1, decay=decay, lr=0.005, weight_decay=5e-4)
         learner.reset(1, 1)
         with torch.no_grad():
-            learner.network.first.fill_(1.0)
+            network_of(learner).first.fill_(1.0)
         for _ in range(100):
-            learner.network.first.grad = torch.zeros(1, 1)
+            network_of(learner).first.grad = torch.zeros(1, 1)
             learner.optimizer.step()
-        moved[decay] = learner.network.first.item()
+        moved[decay] = network_of(learner).first.item()
     # a constant sign of the gradient makes every step of Adam lr; while w shrinks slowly, steps are a little smaller
     assert moved["coupled"] == pytest.approx(0.5, abs=0.1)
     assert moved["decoupled"] == pytest.approx((1 - 0.005 * 5e-4) ** 100, abs=1e-6)

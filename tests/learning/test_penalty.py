@@ -43,7 +43,9 @@ def test_two_tensors_stand_for_the_sum_over_three_tasks(toy_stream):
         before = [u.clone() for u in learner.importance]
         learner.observe(task)
         optima.append(weights(learner))
-        fishers.append([u - v for u, v in zip(learner.importance, before or [0, 0], strict=True)])
+        fishers.append(
+            [u - v for u, v in zip(learner.importance, before or [torch.tensor(0), torch.tensor(0)], strict=True)]
+        )
     moved = [(weight + 0.1).requires_grad_() for weight in weights(learner)]
     naive = sum(
         (f * (p - o).square()).sum()

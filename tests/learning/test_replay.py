@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 import torch
 
 from delome import Replay, TaskStream
+from delome.backbones import Network
+from delome.backbones.two_layers import TwoLayerNetwork
 from delome.errors import ParameterError
 from delome.learning.footprint import Footprint
 from delome.learning.replay import ReplayTraining
@@ -27,7 +29,10 @@ class Watched(Replay):
         return self.training
 
 
-def after(learner: Watched, stream: TaskStream, tasks: int) -> Watched:
+Kind = TypeVar("Kind", bound=Replay)
+
+
+def after(learner: Kind, stream: TaskStream, tasks: int) -> Kind:
     for task in stream[:tasks]:
         learner.observe(task)
     return learner
@@ -83,13 +88,20 @@ def test_the_loss_is_asked_for_current_rows_above_replayed_ones(toy_stream: Task
 
 
 @pytest.mark.parametrize("compares_all", [False, True])
-def test_rows_compete_over_all_classes_if_a_method_says_so(toy_stream: TaskStream, compares_all: bool) -> None:
+def test_rows_compete_over_all_classes_if_a_method_says_so(
+    toy_stream: TaskStream, compares_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     learner = Watched(setting="til", **SMALL)
-    learner.compares_all = compares_all
+    monkeypatch.setattr(Watched, "compares_all", compares_all)
     after(learner, toy_stream, 2)
     allowed = learner.training.columns.allowed(1)
     assert allowed == ((0, 1, 2, 3) if compares_all else (2, 3))
     assert learner.columns.allowed(1) == (2, 3), "predictions are within the task"
+
+
+def second_layer(network: Network) -> torch.Tensor:
+    assert isinstance(network, TwoLayerNetwork)
+    return network.second.detach().clone()
 
 
 @pytest.mark.parametrize(("remember", "built"), [("after", "trained"), ("before", "fresh")])
@@ -98,14 +110,14 @@ def test_a_memory_is_built_with_the_network_as_it_is_then(toy_stream: TaskStream
 
     class Looking(RawRows):
         def build(self, observation: Observation, context: Context) -> Memory:
-            seen["at building"] = context.network.second.detach().clone()
+            seen["at building"] = second_layer(context.network)
             return super().build(observation, context)
 
     fresh = Replay(**SMALL)
     fresh.reset(16, 6)
     learner = Replay(remember=remember, **SMALL | {"memory": Looking(budget=3)})
     learner.observe(toy_stream[0])
-    networks = {"fresh": fresh.network.second, "trained": learner.network.second}
+    networks = {"fresh": second_layer(fresh.network), "trained": second_layer(learner.network)}
     assert [name for name, weights in networks.items() if torch.equal(weights, seen["at building"])] == [built]
 
 

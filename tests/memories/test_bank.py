@@ -8,6 +8,7 @@ import torch
 from delome import Graph
 from delome.backbones import SGC
 from delome.errors import StateError
+from delome.graph.rows import Rows
 from delome.memories import Memory, MemoryBank
 from delome.persistence.state import State
 
@@ -83,6 +84,7 @@ def test_examples_join_all_memories_and_say_whose_they_are():
     assert examples.labels.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
     assert examples.tasks.tolist() == [0] * 4 + [1] * 4 + [2]
     propagated = subgraph_memory().graph.propagate(2)[1]
+    assert isinstance(examples.inputs, Rows)
     torch.testing.assert_close(examples.inputs.dense()[-1], torch.from_numpy(propagated))
 
 

@@ -31,7 +31,7 @@ def observed(index: int, columns: list[int], seed: int = 0) -> Observation:
 def test_a_context_knows_the_network_it_is_given() -> None:
     for backbone in (SGC(hidden=24), GAT(hidden=64)):
         network = backbone.network(5, 3, np.random.default_rng(0), CPU)
-        context = Context(network, None, None, None)
+        context = Context(network, None, None, None)  # type: ignore[arg-type]  # what it knows of the network needs no more
         assert (context.device, context.hops, context.hidden) == (CPU, 2, backbone.hidden)
         assert context.earlier == {}
 
@@ -43,7 +43,8 @@ class Bare(Backbone):
 
 
 def test_a_network_that_does_not_say_how_many_hidden_units_it_has_is_taken_for_a_usual_one() -> None:
-    assert Context(SimpleNamespace(backbone=Bare()), None, None, None).hidden == SGC().hidden == 256
+    context = Context(SimpleNamespace(backbone=Bare()), None, None, None)  # type: ignore[arg-type]
+    assert context.hidden == SGC().hidden == 256
 
 
 def test_rows_are_propagated_as_many_hops_as_the_backbone_sees(
@@ -71,7 +72,7 @@ def test_builders_are_values(name: str) -> None:
     assert kind(budget=5) == kind(budget=5) != kind(budget=6)
     assert hash(kind(budget=5)) == hash(kind(budget=5))
     with pytest.raises(AttributeError):
-        kind().budget = 7
+        kind().budget = 7  # type: ignore[misc]
     with pytest.raises(ParameterError, match="budget must be at least 1, not 0"):
         kind(budget=0)
 
@@ -114,6 +115,7 @@ def test_a_builder_may_merge_by_itself(context_of: Callable[..., Context], toy_s
     (memory,) = bank.memories
     assert memory.stands_for == {0: 24, 1: 24}
     assert np.bincount(memory.labels).tolist() == [6, 6]
+    assert task.graph.labels is not None
     labels = task.graph.labels[task.train]
     for column in (0, 1):
         real = task.graph.propagate(2)[task.train[labels == column]]
@@ -133,8 +135,10 @@ class FirstRows(MemoryBuilder):
 
 def test_a_builder_of_ones_own_needs_no_more_than_to_build(toy_graph: Graph) -> None:
     learner = Replay(memory=FirstRows(budget=5), epochs=5, hidden=8, recurring="merge")
+    labels = toy_graph.labels
+    assert labels is not None
     for _ in range(2):
-        learner.observe(toy_graph.with_labels(np.where(toy_graph.labels < 2, toy_graph.labels, -1)))
+        learner.observe(toy_graph.with_labels(np.where(labels < 2, labels, -1)))
     (memory,) = learner.bank.memories
     assert np.bincount(memory.labels).tolist() == [5, 5]
     assert memory.stands_for == {0: 80, 1: 80}

@@ -41,7 +41,7 @@ def test_the_distance_is_zero_for_the_rows_themselves_in_any_order():
 def test_a_row_that_switches_every_unit_off_is_no_division_by_zero():
     rows = torch.zeros(2, 3, requires_grad=True)
     mean_embeddings(rows, torch.ones(3, 4), [1, 1]).sum().backward()
-    assert torch.isfinite(rows.grad).all()
+    assert rows.grad is not None and torch.isfinite(rows.grad).all()
 
 
 def test_learning_brings_memory_and_class_together(build, toy_stream):

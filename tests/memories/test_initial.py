@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from delome.graph.sparse import to_dense
-from delome.memories.initial import initial_weights
+from delome.memories.initial import Initial, initial_weights
 
 
-def weights(kind: str, rows: int, budget: int, seed: int = 0) -> np.ndarray:
+def weights(kind: Initial, rows: int, budget: int, seed: int = 0) -> np.ndarray:
     return to_dense(initial_weights(kind, rows, budget, np.random.default_rng(seed)))
 
 

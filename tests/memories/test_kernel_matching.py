@@ -8,7 +8,7 @@ import torch
 
 from delome.graph.sparse import to_dense
 from delome.memories import GradientMatching, KernelMatching
-from delome.memories.initial import initial_weights
+from delome.memories.initial import Initial, initial_weights
 from delome.memories.kernel import Kernel
 from delome.memories.kernel_matching import (
     RealRows,
@@ -32,7 +32,7 @@ def real_rows(rows: int, columns: int = 40, seed: int = 0) -> np.ndarray:
     return (centres[rng.integers(3, size=rows)] + 0.5 * rng.standard_normal((rows, columns))).astype(np.float32)
 
 
-def weights(rows: int, budget: int, kind: str = "mixture") -> sp.csr_array:
+def weights(rows: int, budget: int, kind: Initial = "mixture") -> sp.csr_array:
     return initial_weights(kind, rows, budget, np.random.default_rng(1))
 
 
@@ -169,7 +169,7 @@ def test_batch_descent_takes_twice_as_many_steps_with_momentum_one_half(monkeypa
     matched = match(real, start, kernel, np.random.default_rng(0), CPU, "batch", iterations)
     scale = np.linalg.norm(real, axis=1).mean()
     rows = RealRows(torch.from_numpy(real / scale))
-    memory, velocity = torch.from_numpy(to_dense(start @ real) / scale).float(), 0.0
+    memory, velocity = torch.from_numpy(to_dense(start @ real) / scale).float(), torch.tensor(0.0)
     for _ in range(8):
         _, gradient = mmd(kernel, rows, memory, torch.zeros(()))
         velocity = velocity / 2 - 4 / 2.0 * gradient

@@ -28,7 +28,7 @@ def test_normalising_a_zero_vector_gives_zero_and_a_finite_gradient():
     unit = normalise(vectors)
     torch.testing.assert_close(unit[:2], torch.tensor([[0.0, 0.0], [0.6, 0.8]]))
     unit.sum().backward()
-    assert torch.isfinite(vectors.grad).all()
+    assert vectors.grad is not None and torch.isfinite(vectors.grad).all()
 
 
 def test_steps_are_those_of_sgd_with_nesterov_momentum():

@@ -51,7 +51,9 @@ class Snapshot:
 
     def train_logits(self, task: Task) -> tuple[Tensor, Tensor]:
         """Logits and class columns of a task's training nodes."""
-        return self.logits(task.graph, task.train), torch.from_numpy(task.graph.labels[task.train])
+        labels = task.graph.labels
+        assert labels is not None
+        return self.logits(task.graph, task.train), torch.from_numpy(labels[task.train])
 
     def memory_logits(self, memory: Memory) -> tuple[Tensor, Tensor]:
         """Logits and class columns of the rows of a memory."""
@@ -80,9 +82,10 @@ class Step(Snapshot):
 
     def assert_minimises(self, *terms: Tensor) -> None:
         """The gradient is that of the sum of these terms, none of which is so small that half of it would do."""
-        assert self.distance(self.gradient(sum(terms))) < 1e-3
+        total = sum(terms, start=torch.tensor(0.0))
+        assert self.distance(self.gradient(total)) < 1e-3
         for term in terms:
-            assert self.distance(self.gradient(sum(terms) - term / 2)) > 0.02, "half the term would do"
+            assert self.distance(self.gradient(total - term / 2)) > 0.02, "half the term would do"
 
 
 @pytest.fixture
@@ -103,7 +106,7 @@ def last_step() -> Callable[[GradientLearner, Task], Step]:
         assert learner.weight_decay == 0
         before = learner.state()
         if learner.epochs > 1:
-            shorter = replace(learner, epochs=learner.epochs - 1)
+            shorter = replace(learner, epochs=learner.epochs - 1)  # type: ignore[type-var]  # it is a dataclass
             shorter.load_state(before)
             shorter.observe(task)
             before = shorter.state()

@@ -36,7 +36,8 @@ def test_trained_on_the_task_current_nodes_and_old_memories_share_one_mean(
     old = memories_of(learner)
     step = last_step(learner, uneven_stream[2])
     parts = [step.train_logits(uneven_stream[2]), *map(step.memory_logits, old)]
-    step.assert_minimises(functional.cross_entropy(*(torch.cat(each) for each in zip(*parts, strict=True))))
+    logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))
+    step.assert_minimises(functional.cross_entropy(logits, labels))
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2])
@@ -69,11 +70,11 @@ def test_the_step_size_of_matching_is_the_memorys_lr(uneven_stream, memories_of)
     np.testing.assert_allclose(long - start, 3 * (short - start), atol=1e-4)
 
 
-def test_once_condensed_real_labels_and_features_do_not_matter(toy_stream, toy_graph):
+def test_once_condensed_real_labels_and_features_do_not_matter(toy_stream, toy_graph, monkeypatch):
     learner = CaT(epochs=3, **SMALL)
     learner.observe(toy_stream[0])
     other = CaT(epochs=3, **SMALL)
-    other.remembered = lambda observation, tracker: learner.bank
+    monkeypatch.setattr(other, "remembered", lambda observation, tracker: learner.bank)
     noise = np.random.default_rng(0).standard_normal(toy_graph.features.shape)
     other.observe(TaskStream(Graph(np.zeros((2, 0), int), noise, toy_graph.labels))[0])
     for a, b in zip(learner.network.parameters(), other.network.parameters(), strict=True):

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from delome.backbones.sgc import SGCNetwork
 from delome.losses import mixing_shares
 from delome.methods import ERGNN, FineTune
 
@@ -67,6 +68,7 @@ def test_the_first_task_is_fine_tune(toy_stream, setting):
 def test_embeddings_of_the_last_tasks_network_choose_the_nodes(toy_stream):
     learner = ERGNN(budget=4, epochs=3, hidden=16, sampler="mf", space="embedding")
     learner.observe(toy_stream[0])
+    assert isinstance(learner.network, SGCNetwork)
     task = toy_stream[1]
     expected = set()
     for column in task.classes:

@@ -3,12 +3,18 @@ import pytest
 import torch
 
 from delome import FineTune, Graph, TaskStream
+from delome.backbones.two_layers import TwoLayerNetwork
 
 
 def observe_all(learner, stream):
     for task in stream:
         learner.observe(task)
     return learner
+
+
+def network_of(learner: FineTune) -> TwoLayerNetwork:
+    assert isinstance(learner.network, TwoLayerNetwork)
+    return learner.network
 
 
 @pytest.fixture
@@ -30,7 +36,7 @@ def test_columns_outside_the_slice_do_not_matter(toy_stream):
     learner.observe(toy_stream[0])
     before = learner.predict(toy_stream[0].graph)
     with torch.no_grad():
-        learner.network.second[:, 2:] = 1e6
+        network_of(learner).second[:, 2:] = 1e6
     assert (learner.predict(toy_stream[0].graph) == before).all()
 
 
@@ -38,7 +44,7 @@ def test_in_til_infinite_columns_of_other_tasks_do_not_matter(toy_stream):
     learner = observe_all(FineTune(epochs=30, setting="til"), toy_stream)
     before = learner.evaluate([toy_stream[1]])
     with torch.no_grad():
-        learner.network.second[:, [0, 1, 4, 5]] = torch.inf
+        network_of(learner).second[:, [0, 1, 4, 5]] = torch.inf
     assert learner.evaluate([toy_stream[1]]) == before
 
 
@@ -46,10 +52,10 @@ def share_left(stream, **parameters):
     """How long the columns of an old task are after two more tasks, compared with what they were."""
     learner = FineTune(epochs=200, setting="til", **parameters)
     learner.observe(stream[0])
-    before = learner.network.second[:, :2].norm().item()
+    before = network_of(learner).second[:, :2].norm().item()
     learner.observe(stream[1])
     learner.observe(stream[2])
-    return learner.network.second[:, :2].norm().item() / before
+    return network_of(learner).second[:, :2].norm().item() / before
 
 
 def test_coupled_decay_takes_the_columns_of_an_old_task_away_in_til(toy_stream):
@@ -67,10 +73,10 @@ def test_decay_is_decoupled_in_til_and_leaves_the_columns_of_an_old_task(toy_str
 def test_model_and_optimiser_are_carried_over(toy_stream):
     learner = FineTune(epochs=3)
     learner.observe(toy_stream[0])
-    network, optimizer = learner.model, learner.optimizer
+    network, optimizer = network_of(learner), learner.optimizer
     learner.observe(toy_stream[1])
     assert learner.model is network
-    assert learner.optimizer is optimizer
+    assert optimizer is not None and learner.optimizer is optimizer
     assert optimizer.state[network.first]["step"].item() == 6
 
 
@@ -98,8 +104,8 @@ def test_training_by_hand_gives_the_same_weights(toy_stream):
         optimizer.step()
     learner.model = None
     learner.observe(task)
-    torch.testing.assert_close(learner.network.first.detach(), first.detach(), atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(learner.network.second.detach(), second.detach(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(network_of(learner).first.detach(), first.detach(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(network_of(learner).second.detach(), second.detach(), atol=1e-5, rtol=1e-4)
 
 
 def test_a_graph_of_another_width_is_refused(toy_stream):

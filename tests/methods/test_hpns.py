@@ -80,12 +80,12 @@ def test_slots_are_the_normalised_features_of_node_and_neighbours(toy_stream):
     rows = torch.from_numpy(graph.features)
     extractors = learner._extractors_of(0)
     neighbours = np.array([[1, 2, 3, 4, 5], [6, 7, 8, 9, 9]])
-    expected = [
+    slots = [
         [rows[node] @ each.value for each in extractors[:2]]
         + [rows[other] @ each.value for each in extractors[2:] for other in others]
         for node, others in zip((0, 10), neighbours.tolist(), strict=True)
     ]
-    expected = torch.stack([torch.stack(slots) for slots in expected])
+    expected = torch.stack([torch.stack(each) for each in slots])
     expected = expected / expected.norm(dim=2, keepdim=True)
     got = learner._embed(Rows.of(graph.features, torch.device("cpu")), np.array([0, 10]), neighbours, extractors)
     assert got.shape == (2, learner.slots, 8)
@@ -163,29 +163,35 @@ def test_atoms_of_a_plane_that_do_not_move_are_at_most_nine(toy_stream, monkeypa
     assert 3 < prototypes(learner)["atomic"] <= 1 + 9
 
 
-def test_there_are_no_prototypes_before_the_first_half_of_the_epochs(toy_stream):
+def test_there_are_no_prototypes_before_the_first_half_of_the_epochs(toy_stream, monkeypatch):
     learner = HPNs(**SMALL, establish_after=100)
     steps = []
-    learner._step = lambda *_, establish: steps.append(establish)
+    monkeypatch.setattr(learner, "_step", lambda *_, establish: steps.append(establish))
     learner.observe(toy_stream[0])
     assert steps == [False] * 18 + [True] * 18  # 48 nodes in batches of 20, 12 epochs
 
 
 def test_the_step_size_falls_for_each_task_anew_and_never_for_prototypes(toy_stream, monkeypatch):
-    sizes = {"trained": [], "tables": []}
+    sizes: dict[str, list[float]] = {"trained": [], "tables": []}
     table_step = PrototypeTable.step
 
     def step(self, gradient, lr, matched):
         sizes["tables"].append(lr)
         table_step(self, gradient, lr, matched)
 
+    def noted(head_step):
+        def step(gradient, lr):
+            sizes["trained"].append(lr)
+            head_step(gradient, lr)
+
+        return step
+
     monkeypatch.setattr(PrototypeTable, "step", step)
     learner = HPNs(**(SMALL | {"epochs": 2, "batch_size": None}), lr=0.5)
     for task in list(toy_stream)[:2]:
         learner.observe(task)
         head = learner.heads["embeddings"]
-        original = head.step
-        head.step = lambda gradient, lr, original=original: (sizes["trained"].append(lr), original(gradient, lr))
+        monkeypatch.setattr(head, "step", noted(head.step))
     assert sizes["trained"] == [0.5, 0.005]
     assert set(sizes["tables"]) == {0.5}
 
@@ -209,14 +215,14 @@ def test_every_task_has_extractors_of_its_own_while_the_pool_lasts(toy_stream):
     ]
 
 
-def test_when_the_pool_is_used_up_the_extractors_that_fit_best_are_shared(toy_stream):
+def test_when_the_pool_is_used_up_the_extractors_that_fit_best_are_shared(toy_stream, monkeypatch):
     learner = HPNs(**SMALL, pool=3)
     learner.observe(toy_stream[0])
     learner.observe(toy_stream[1])
     assert learner.extractors_of_tasks[1]["relation"][0] == 2
     assert learner.extractors_of_tasks[1]["relation"][1] in (0, 1)
     fits = {0: 0.1, 1: 0.5, 2: 0.3}
-    learner._fit = lambda rows, nodes, extractors: torch.tensor([fits[k] for k in range(len(extractors))])
+    monkeypatch.setattr(learner, "_fit", lambda _, nodes, made: torch.tensor([fits[k] for k in range(len(made))]))
     learner.observe(toy_stream[2])
     assert learner.extractors_of_tasks[2] == {"attribute": [2], "relation": [1, 2]}
 
@@ -326,7 +332,7 @@ def test_loss_and_levels_equal_the_formulas(toy_stream):
         weights = learner.heads[name].value.detach()
         return (values @ weights[:-1] + weights[-1])[:2]
 
-    expected, by_embedding = 0.0, 0.0
+    expected, by_embedding = torch.tensor(0.0), torch.tensor(0.0)
     for e, label in zip(embeddings, labels, strict=True):
         atomic = torch.stack([nearest("atomic", slot) for slot in e])
         weights = atomic.flatten() @ learner.attention[:-1] + learner.attention[-1]

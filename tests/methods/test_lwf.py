@@ -3,8 +3,14 @@ import pytest
 import torch
 
 from delome import FineTune
+from delome.backbones.two_layers import TwoLayerNetwork
 from delome.methods import LwF
 from delome.methods.lwf import distillation
+
+
+def network_of(learner: LwF) -> TwoLayerNetwork:
+    assert isinstance(learner.network, TwoLayerNetwork)
+    return learner.network
 
 
 def test_a_student_equal_to_its_teacher_has_the_hand_computed_loss_and_no_gradient():
@@ -36,9 +42,9 @@ def test_without_strength_and_with_the_usual_start_it_is_fine_tune_to_the_bit(to
 def test_weights_start_normal_with_std_one_over_root_fan_in(toy_stream):
     learner = LwF(hidden=256)
     learner.reset(400, 64)
-    assert learner.network.first.std().item() == pytest.approx(400**-0.5, rel=0.02)
-    assert learner.network.second.std().item() == pytest.approx(256**-0.5, rel=0.02)
-    assert learner.network.first.abs().max() > 2 * 400**-0.5
+    assert network_of(learner).first.std().item() == pytest.approx(400**-0.5, rel=0.02)
+    assert network_of(learner).second.std().item() == pytest.approx(256**-0.5, rel=0.02)
+    assert network_of(learner).first.abs().max() > 2 * 400**-0.5
 
 
 def naive_distillation(student, teacher, temperature):
@@ -116,10 +122,10 @@ def test_a_column_that_several_old_tasks_share_is_distilled_once_in_a_term(toy_g
 def test_new_columns_start_normal_as_the_first_ones_do(toy_graph):
     learner = LwF(hidden=256, epochs=1)
     learner.observe(labelled(toy_graph, 0, 1))
-    old = learner.network.second.detach().clone()
+    old = network_of(learner).second.detach().clone()
     learner.grow(102)
-    assert torch.equal(learner.network.second[:, :2], old)
-    new = learner.network.second[:, 2:]
+    assert torch.equal(network_of(learner).second[:, :2], old)
+    new = network_of(learner).second[:, 2:]
     assert new.std().item() == pytest.approx(256**-0.5, rel=0.02)
     assert new.abs().max() > 2 * 256**-0.5
 

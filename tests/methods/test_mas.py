@@ -1,6 +1,7 @@
 """What MAS minimises; what it shares with other penalties is tested with them."""
 
 import pytest
+import torch
 
 from delome.methods import MAS
 
@@ -16,14 +17,17 @@ def test_mas_adds_strength_times_the_weighted_squared_distance_from_the_last_opt
     uneven_stream, last_step, snapshot, balanced, setting
 ):
     learner = MAS(strength=300.0, setting=setting, **QUIET)
-    importance, rows = {}, 0
+    importance: dict[str, torch.Tensor] = {}
+    rows = 0
     for task in uneven_stream[:2]:
         learner.observe(task)
         optimum = snapshot(learner)
         logits, labels = optimum.train_logits(task)
         slopes = optimum.gradient(logits[:, used_columns(setting, task)].square().mean())
         for name, slope in slopes.items():
-            importance[name] = (rows * importance.get(name, 0) + len(labels) * slope.square()) / (rows + len(labels))
+            importance[name] = (rows * importance.get(name, torch.tensor(0.0)) + len(labels) * slope.square()) / (
+                rows + len(labels)
+            )
         rows += len(labels)
     step = last_step(learner, uneven_stream[2])
     used = used_columns(setting, uneven_stream[2])

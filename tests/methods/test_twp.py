@@ -4,6 +4,8 @@ import torch
 from torch.nn import functional
 
 from delome import FineTune, Graph, TaskStream
+from delome.backbones.gat import GATNetwork
+from delome.backbones.two_layers import TwoLayerNetwork
 from delome.methods import EWC, TWP
 
 
@@ -47,6 +49,7 @@ def test_topology_importance_is_the_squared_gradient_of_the_norm_of_attention(to
     learner = TWP(epochs=5, hidden=8, backbone=backbone, strength=0.0, topology_strength=3.0)
     learner.observe(toy_stream[0])
     graph, network = toy_stream[0].graph, learner.network
+    assert isinstance(network, TwoLayerNetwork)
     # SGC: between the logits; GCN: between the outputs of the first layer before ReLU
     propagated = torch.from_numpy(graph.propagate(2 if backbone == "sgc" else 1))
     rows = propagated @ network.first
@@ -63,6 +66,7 @@ def test_gats_topology_importance_is_the_squared_gradient_by_finite_differences(
     learner = TWP(epochs=5, hidden=8, backbone="gat", strength=0.0, topology_strength=3.0)
     learner.observe(toy_stream[0])
     graph = toy_stream[0].graph
+    assert isinstance(learner.network, GATNetwork)
     with torch.no_grad():
         for parameter, importance in zip(
             list(learner.network.parameters())[:3:2], learner.importance[:3:2], strict=True

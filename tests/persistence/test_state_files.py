@@ -10,6 +10,7 @@ import torch
 
 from delome.errors import PersistenceError
 from delome.persistence.documents import write_document
+from delome.persistence.files import write_bytes
 from delome.persistence.state import State
 from delome.persistence.state_files import (
     MANIFEST,
@@ -95,7 +96,7 @@ def test_a_state_replaced_while_it_is_read_is_read_again(tmp_path: Path, monkeyp
 
     save_state(tmp_path, "example", {}, example(1.0))
     read = store._read
-    lives = []
+    lives: list[int] = []
 
     def slow(folder: Path, manifest: dict) -> object:
         if not lives:
@@ -140,7 +141,7 @@ def tensor_file(header: object, data: bytes = b"") -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
-def entry(shape: list[int], end: int = 0, dtype: str = "F32") -> dict[str, object]:
+def entry(shape: list[int] | str, end: int = 0, dtype: str = "F32") -> dict[str, object]:
     return {"dtype": dtype, "shape": shape, "data_offsets": [0, end]}
 
 
@@ -200,7 +201,7 @@ def test_what_was_left_of_a_first_state_is_removed_and_what_lost_its_manifest_is
     class Killed(BaseException):
         pass
 
-    real, count = store.write_bytes, 0
+    count = 0
 
     def write(target: Path, content: bytes) -> None:
         nonlocal count
@@ -208,7 +209,7 @@ def test_what_was_left_of_a_first_state_is_removed_and_what_lost_its_manifest_is
             (target.parent / ".writing-half").write_bytes(b"half")
             raise Killed
         count += 1
-        real(target, content)
+        write_bytes(target, content)
 
     monkeypatch.setattr(store, "write_bytes", write)
     with pytest.raises(Killed):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -18,7 +19,7 @@ def described(graph: Graph, name: str = "mine", classes_per_task: int = 2) -> st
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def path_graph(labels: list[int], **options: object) -> Graph:
+def path_graph(labels: list[int], **options: Any) -> Graph:
     nodes = np.arange(len(labels) - 1)
     return Graph(np.stack([nodes, nodes + 1]), np.eye(len(labels), 3), labels, **options)
 

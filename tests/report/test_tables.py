@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
@@ -15,9 +16,9 @@ HAND_COMPUTED = [[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]]
 
 
 def printed(content: RenderableType) -> str:
-    console = Console(file=io.StringIO(), width=300, color_system=None)
-    console.print(content)
-    return console.file.getvalue()
+    output = io.StringIO()
+    Console(file=output, width=300, color_system=None).print(content)
+    return output.getvalue()
 
 
 def cells(text: str) -> list[list[str]]:
@@ -32,7 +33,7 @@ def seed_of(rows: list[list[float]], seed: int = 0) -> SeedResult:
     return SeedResult(seed, tasks)
 
 
-def result_of(*matrices: list[list[float]], dropped: dict[int, str] | None = None, **options: object) -> RunResult:
+def result_of(*matrices: list[list[float]], dropped: dict[int, str] | None = None, **options: Any) -> RunResult:
     config = RunConfig.resolve(seeds=len(matrices), **options)
     seeds = [seed_of(rows, seed) for seed, rows in enumerate(matrices)]
     graph = {"nodes": 1797, "edges": 20_000, "features": 64, "directions": "both", "weighted": False}
@@ -79,9 +80,9 @@ def test_a_long_stream_shows_its_first_and_last_tasks_and_says_so() -> None:
 def test_the_table_fits_the_terminal_with_every_number_whole(width: int, tasks: int) -> None:
     # everything is forgotten: the longest numbers there can be
     matrix = [[0.0] * t + [100.0] for t in range(tasks)]
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(accuracy_table(result_of(matrix), width))
-    lines = console.file.getvalue().splitlines()
+    output = io.StringIO()
+    Console(file=output, width=width, color_system=None).print(accuracy_table(result_of(matrix), width))
+    lines = output.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     numbers = [cell for row in cells("\n".join(lines)) for cell in row if cell not in ("", "…", "–")]
     assert all(re.fullmatch(r"\d+|[+-]?\d+\.\d", number) for number in numbers)
@@ -89,9 +90,10 @@ def test_the_table_fits_the_terminal_with_every_number_whole(width: int, tasks: 
 
 @pytest.mark.parametrize("value", [0.0, 25.0, 49.99, 50.0, 75.0, 100.0])
 def test_every_accuracy_has_a_colour(value: float) -> None:
-    console = Console(file=io.StringIO(), width=200, color_system="truecolor", force_terminal=True)
+    output = io.StringIO()
+    console = Console(file=output, width=200, color_system="truecolor", force_terminal=True)
     console.print(accuracy_table(result_of([[value]])))
-    assert "\x1b[38;2;" in console.file.getvalue()
+    assert "\x1b[38;2;" in output.getvalue()
 
 
 def test_forgotten_tasks_are_redder_and_kept_tasks_greener() -> None:

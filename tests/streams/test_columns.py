@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from delome.errors import StateError
-from delome.streams.columns import KnownClasses, LabelColumns
+from delome.streams.columns import KnownClasses, LabelColumns, Setting
 
-TASKS = [(0, 1), (2, 3)]
+TASKS: list[tuple[int, ...]] = [(0, 1), (2, 3)]
 
 
 def test_cil_rows_compete_over_every_class_seen() -> None:
@@ -23,7 +23,7 @@ def test_til_rows_compete_within_their_own_task() -> None:
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])
-def test_columns_of_unseen_classes_never_win(setting: str) -> None:
+def test_columns_of_unseen_classes_never_win(setting: Setting) -> None:
     logits = torch.tensor([[0.0, 1.0, torch.inf, torch.inf]])
     columns = LabelColumns(setting, [(0, 1)])
     assert columns.restrict(logits, torch.tensor([0])).argmax(dim=1).tolist() == [1]
@@ -36,7 +36,7 @@ def test_infinite_logits_outside_the_task_do_not_change_a_til_answer() -> None:
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])
-def test_no_gradient_reaches_a_column_that_a_row_may_not_use(setting: str) -> None:
+def test_no_gradient_reaches_a_column_that_a_row_may_not_use(setting: Setting) -> None:
     logits = torch.zeros(1, 6, requires_grad=True)
     restricted = LabelColumns(setting, TASKS).restrict(logits, torch.tensor([1]))
     torch.nn.functional.cross_entropy(restricted, torch.tensor([2])).backward()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delome import FineTune, Graph, Learner, Task, load
+from delome import FineTune, Graph, Learner, Replay, Task, load
 from delome.errors import PastDataError, RunFolderError, StateError
 from delome.experiment import RunConfig, RunFolder, run
 from delome.learning import METHODS
@@ -30,7 +30,7 @@ class Days:
         assert graph.labels is not None
         self.dropped: dict[Any, str] = {}
         self._graph, self._days, self._tasks = graph, days, list[Task]()
-        before: tuple[int, ...] = ()
+        before: tuple[int | str, ...] = ()
         for index, labels in enumerate(days):
             of_day = np.arange(graph.num_nodes) % len(days) == index
             nodes = np.flatnonzero(np.isin(graph.labels, labels) & of_day)
@@ -89,12 +89,14 @@ def test_a_class_that_comes_back_keeps_its_column(days: Days) -> None:
     for task in days:
         observation = task.observation()
         assert observation.classes == task.classes
+        assert task.graph.labels is not None
         assert np.array_equal(observation.labels, task.graph.labels[task.train]), "labels are columns here"
 
 
 def test_columns_follow_the_order_in_which_labels_first_come(toy_graph: Graph) -> None:
     first, second = Days(toy_graph, [(5, 2), (2, 4)])
     assert (first.classes, second.classes) == ((0, 1), (1, 2))
+    assert second.graph.labels is not None
     expected = np.where(second.graph.labels[second.train] == 2, 1, 2)
     assert np.array_equal(second.observation().labels, expected)
 
@@ -116,14 +118,16 @@ def test_methods_that_remember_know_every_class_in_the_end(days: Days, name: str
 
 def test_nodes_of_all_days_make_up_the_memory_of_a_class(days: Days) -> None:
     appended, merged = (after(make("delome", recurring=how), days) for how in ("append", "merge"))
+    assert isinstance(appended, Replay) and isinstance(merged, Replay)
     assert [np.bincount(memory.labels, minlength=4).tolist() for memory in appended.bank.memories] == [
         [6, 6, 0, 0], [6, 0, 6, 0], [0, 0, 6, 6],
     ]  # fmt: skip
     assert [np.bincount(memory.labels, minlength=4).tolist() for memory in merged.bank.memories] == [
         [0, 6, 0, 0], [6, 0, 0, 0], [0, 0, 6, 6],
     ]  # fmt: skip
-    trained = np.zeros(4, dtype=int)
+    trained = np.zeros(4, dtype=np.int64)
     for task in days:
+        assert task.graph.labels is not None
         trained += np.bincount(task.graph.labels[task.train], minlength=4)
     counts = {column: count for memory in merged.bank.memories for column, count in memory.stands_for.items()}
     assert [counts[column] for column in range(4)] == trained.tolist()
@@ -186,8 +190,7 @@ def test_it_can_be_run_interrupted_and_resumed(toy_graph: Graph, tmp_path: Path,
     assert resumed.seeds[0].matrix == whole.seeds[0].matrix
     models = [load(tmp_path / run / "seed-0" / "model") for run in ("whole", "run")]
     assert models[0].classes == [0, 1, 2, 3]
-    scores = [model.scores(toy_graph) for model in models]
-    assert np.array_equal(*scores)
+    assert np.array_equal(models[0].scores(toy_graph), models[1].scores(toy_graph))
 
 
 def test_another_stream_does_not_continue_the_run(toy_graph: Graph, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Disk:
         with mock.patch.multiple(os, **self._calls()), mock.patch.object(Path, "open", self._path_open(Path.open)):
             yield self
 
-    def _calls(self) -> dict[str, Callable[..., Any]]:
+    def _calls(self) -> dict[str, Any]:
         os_open, os_close = os.open, os.close
 
         def by_path(name: str, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ from delome.experiment.checkpoints import KIND as PROGRESS_KIND
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.experiment.signals import Stopped
-from delome.learning.saved import KIND as LEARNER_KIND
+from delome.learning.learner import KIND as LEARNER_KIND
 from delome.persistence.documents import FORMAT, read_document, write_document
 from delome.persistence.state_files import MANIFEST, load_state, save_state
 
@@ -128,26 +128,38 @@ def foreign_documents(kind: str) -> dict[str, bytes]:
     }
 
 
+def replaced_by(content: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content)
+
+
+def in_its_place(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return change
+
+
 def damages(file: Path) -> Iterator[Damage]:
     """All that is done to a file; afterwards it is another one or none."""
     content = file.read_bytes()
     size = len(content)
     for length in sorted({0, 1, 7, 8, 9, size // 2, size - 2} - {size}):
-        yield Damage(f"cut to {length} bytes", lambda path, length=length: path.write_bytes(content[:length]))
+        yield Damage(f"cut to {length} bytes", replaced_by(content[:length]))
     drawn = random.Random(file.name).sample(range(8, 8 * size - 8), 28)
     for bit in [0, 3, 7, *sorted(drawn), 8 * size - 8, 8 * size - 1]:
-        yield Damage(f"bit {bit} flipped", lambda path, bit=bit: path.write_bytes(flipped(content, bit)))
+        yield Damage(f"bit {bit} flipped", replaced_by(flipped(content, bit)))
     foreign = foreign_contents()
     for name, kind in KINDS.items():
         if str(file).endswith(name):
             foreign |= foreign_documents(kind)
     for name, other in foreign.items():
-        yield Damage(name, lambda path, other=other: path.write_bytes(other))
-    yield Damage("longer", lambda path: path.write_bytes(content + b"\0"))
-    yield Damage("twice", lambda path: path.write_bytes(content + content))
-    yield Damage("a folder", lambda path: (path.unlink(), path.mkdir()))
-    yield Damage("a link to itself", lambda path: (path.unlink(), path.symlink_to(path)))
-    yield Damage("a link to nothing", lambda path: (path.unlink(), path.symlink_to("nothing")))
+        yield Damage(name, replaced_by(other))
+    yield Damage("longer", replaced_by(content + b"\0"))
+    yield Damage("twice", replaced_by(content + content))
+    yield Damage("a folder", in_its_place(Path.mkdir))
+    yield Damage("a link to itself", in_its_place(lambda path: path.symlink_to(path)))
+    yield Damage("a link to nothing", in_its_place(lambda path: path.symlink_to("nothing")))
     yield Damage("missing", lambda path: path.unlink())
 
 

@@ -23,8 +23,9 @@ SMALL = {
     "hidden": "8", "epochs": "4", "dimension": "4", "budget": "4", "features": "32", "encoders": "5", "networks": "5",
     "stored": "8",
 }  # fmt: skip
-EVERY_METHOD = [(name, setting, ()) for name, method in METHODS.items() for setting in method.settings]
-VARIANTS = [
+Variant = tuple[str, str, tuple[str, ...]]
+EVERY_METHOD: list[Variant] = [(name, setting, ()) for name, method in METHODS.items() for setting in method.settings]
+VARIANTS: list[Variant] = [
     ("finetune", "cil", ("backbone=gat",)),
     ("ewc", "til", ("backbone=gat",)),
     ("finetune", "cil", ("backbone=gcn", "fanout=3,2", "batch_size=10")),

@@ -16,7 +16,7 @@ from torch import Tensor
 import delome
 from delome.errors import DelomeError
 from delome.experiment import RunConfig
-from delome.learning.saved import KIND
+from delome.learning.learner import KIND
 from delome.methods import METHODS
 from delome.parameters import has_parameter, parameters_of
 from delome.persistence.state import State
@@ -46,12 +46,15 @@ CASES: Counter[str] = Counter()
 pytestmark = pytest.mark.slow
 
 
+Do = Callable[[dict[str, Any], State], object]
+
+
 @dataclass
 class Change:
     """Something else than what was saved."""
 
     name: str
-    do: Callable[[dict[str, Any], State], object]
+    do: Do
 
 
 def other_tensors(name: str, tensor: Tensor) -> dict[str, Tensor]:
@@ -78,7 +81,7 @@ def other_type(dtype: torch.dtype) -> torch.dtype:
 
 def other_values(value: Any) -> list[Any]:
     """Values of other types, and numbers that cannot be."""
-    others = [None, "text", -1, 1.5, [], [[]], {"x": 1}]
+    others: list[Any] = [None, "text", -1, 1.5, [], [[]], {"x": 1}]
     return [other for other in others if other != value and not (value is None and other == "text")]
 
 
@@ -106,6 +109,34 @@ def taken(document: Any, path: tuple[Any, ...]) -> Any:
     return document
 
 
+def without_tensor(name: str) -> Do:
+    return lambda about, state: state.tensors.pop(name)
+
+
+def with_renamed_tensor(name: str) -> Do:
+    return lambda about, state: state.tensors.update({f"{name}s": state.tensors.pop(name)})
+
+
+def with_tensor(name: str, tensor: Tensor) -> Do:
+    return lambda about, state: state.tensors.update({name: tensor})
+
+
+def without_value(name: str) -> Do:
+    return lambda about, state: state.values.pop(name)
+
+
+def with_value(path: tuple[Any, ...], value: Any) -> Do:
+    return lambda about, state: put(state.values, path, value)
+
+
+def with_parameter(path: tuple[Any, ...], value: Any) -> Do:
+    return lambda about, state: put(about["parameters"], path, value)
+
+
+def with_about(**entry: Any) -> Do:
+    return lambda about, state: about.update(entry)
+
+
 OF_ALL = ("task_classes", "classes", "class_names", "past_graphs")
 """Values that every learner saves."""
 
@@ -115,15 +146,10 @@ def changes(about: dict[str, Any], state: State, own_only: bool) -> Iterator[Cha
     for name, tensor in state.tensors.items():
         if own_only and name.startswith(("model.", "adam.")):
             continue
-        yield Change(f"without {name}", lambda about, state, name=name: state.tensors.pop(name))
-        yield Change(
-            f"{name} renamed",
-            lambda about, state, name=name: state.tensors.update({f"{name}s": state.tensors.pop(name)}),
-        )
-        for how, other in other_tensors(name, tensor).items():
-            yield Change(
-                f"{name} {how}", lambda about, state, name=name, other=other: state.tensors.update({name: other})
-            )
+        yield Change(f"without {name}", without_tensor(name))
+        yield Change(f"{name} renamed", with_renamed_tensor(name))
+        for how, wrong in other_tensors(name, tensor).items():
+            yield Change(f"{name} {how}", with_tensor(name, wrong))
     yield Change("one tensor more", lambda about, state: state.tensors.update({"more": torch.zeros(1)}))
     yield Change("one value more", lambda about, state: state.values.update({"more": 1}))
     for path in places(state.values):
@@ -132,11 +158,9 @@ def changes(about: dict[str, Any], state: State, own_only: bool) -> Iterator[Cha
         beyond_all = [10**30] if path[0] in ("classes", "width") else []
         for other in [*other_values(taken(state.values, path)), *beyond_all]:
             where = ".".join(map(str, path))
-            yield Change(
-                f"{where} = {other!r}", lambda about, state, path=path, other=other: put(state.values, path, other)
-            )
+            yield Change(f"{where} = {other!r}", with_value(path, other))
         if len(path) == 1:
-            yield Change(f"without {path[0]}", lambda about, state, path=path: state.values.pop(path[0]))
+            yield Change(f"without {path[0]}", without_value(path[0]))
     for path in places(about["parameters"]):
         if not path or (own_only and path[0] in parameters_of(METHODS["finetune"])):
             continue
@@ -145,19 +169,13 @@ def changes(about: dict[str, Any], state: State, own_only: bool) -> Iterator[Cha
             # an empty mapping is a part as it is by default
             if (other == -1 and value is None) or (other == {} and isinstance(value, dict)):
                 continue
-            yield Change(
-                f"parameter {'.'.join(path)} = {other!r}",
-                lambda about, state, path=path, other=other: put(about["parameters"], path, other),
-            )
+            yield Change(f"parameter {'.'.join(path)} = {other!r}", with_parameter(path, other))
         if isinstance(value, dict):
-            yield Change(
-                f"unknown parameter of {'.'.join(path)}",
-                lambda about, state, path=path: put(about["parameters"], (*path, "nothing"), 1),
-            )
+            yield Change(f"unknown parameter of {'.'.join(path)}", with_parameter((*path, "nothing"), 1))
     for other in (None, 3, "nothing", ["finetune"], "joints"):
-        yield Change(f"method {other!r}", lambda about, state, other=other: about.update(method=other))
+        yield Change(f"method {other!r}", with_about(method=other))
     for other in (None, 3, [], "a"):
-        yield Change(f"parameters {other!r}", lambda about, state, other=other: about.update(parameters=other))
+        yield Change(f"parameters {other!r}", with_about(parameters=other))
     yield Change("unknown parameter", lambda about, state: about["parameters"].update(nothing=1))
     yield Change("no method", lambda about, state: about.pop("method"))
     yield Change("no parameters", lambda about, state: about.pop("parameters"))

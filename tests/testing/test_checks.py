@@ -3,7 +3,7 @@
 import copy
 import itertools
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from delome.streams.columns import LabelColumns
 from delome.testing import run_checks
 from delome.testing.checks import CHECKS, refused
 
-CASES = []
+CASES: list[Any] = []
 
 
 def caught_by(check, finding, setting="cil"):
@@ -45,7 +45,7 @@ class Idle(FineTune):
 class KeepsGraphs(FineTune):
     """Looks at the graph of the last task again."""
 
-    last = None
+    last: Graph | None = None
 
     def learn(self, observation, tracker):
         if self.last is not None:
@@ -355,7 +355,7 @@ def test_a_broken_method_is_caught(method, check, finding, setting):
     (outcome,) = run_checks(method, settings=[setting], checks=[BY_NAME[check]])
     assert not outcome.holds
     assert (outcome.check, outcome.setting) == (check, setting)
-    assert finding in outcome.failure
+    assert outcome.failure is not None and finding in outcome.failure
 
 
 def test_every_check_catches_something():

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from delome import Analytic, FineTune, Joint, TaskStream, load_graph
+from delome.streams.columns import LabelColumns
 from delome.testing import Subject, run_checks
 from delome.testing.referee import QUESTIONS
 
@@ -12,27 +13,31 @@ OTHER_TASKS = 1e4
 """What columns of other tasks lose when a method has decided on a task."""
 
 
-class TaskOfTheBatch:
+def of_one_task(scores: torch.Tensor, columns: LabelColumns) -> torch.Tensor:
     """Takes all nodes that are asked about at once for nodes of one task: that of most of them."""
-
-    def logits(self, inputs, task):
-        scores = super().logits(inputs, task)[:, : self.columns.seen]
-        tasks = [list(columns) for columns in self.columns.tasks]
-        task_of = np.empty(self.columns.seen, int)
-        for index, columns in enumerate(tasks):
-            task_of[columns] = index
-        votes = np.bincount(task_of[scores.argmax(dim=1).numpy()], minlength=len(tasks))
-        penalty = torch.full_like(scores, -OTHER_TASKS)
-        penalty[:, tasks[votes.argmax()]] = 0
-        return scores + penalty
+    scores = scores[:, : columns.seen]
+    tasks = [list(each) for each in columns.tasks]
+    task_of = np.empty(columns.seen, np.int64)
+    for index, each in enumerate(tasks):
+        task_of[each] = index
+    votes = np.bincount(task_of[scores.argmax(dim=1).numpy()], minlength=len(tasks))
+    penalty = torch.full_like(scores, -OTHER_TASKS)
+    penalty[:, tasks[votes.argmax()]] = 0
+    return scores + penalty
 
 
-class LeakingAnalytic(TaskOfTheBatch, Analytic):
+class LeakingAnalytic(Analytic):
     """Leaks; it would be nearly perfect without."""
 
+    def logits(self, inputs, task):
+        return of_one_task(super().logits(inputs, task), self.columns)
 
-class LeakingJoint(TaskOfTheBatch, Joint):
+
+class LeakingJoint(Joint):
     """Leaks; it would be good without."""
+
+    def logits(self, inputs, task):
+        return of_one_task(super().logits(inputs, task), self.columns)
 
 
 class TaskOfTheGraph(Analytic):
@@ -110,7 +115,7 @@ CASES = [
 def test_a_method_that_knows_too_much_is_caught(method, question, finding):
     (outcome,) = run_checks(method, settings=["cil"], checks=[BY_NAME[question]])
     assert not outcome.holds
-    assert finding in outcome.failure
+    assert outcome.failure is not None and finding in outcome.failure
 
 
 def test_every_question_catches_something():

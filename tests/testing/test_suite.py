@@ -6,7 +6,7 @@ import pytest
 
 from delome import FineTune, HPNs
 from delome.learning.footprint import Footprint
-from delome.testing import Outcome, check_method, run_checks
+from delome.testing import Outcome, Subject, check_method, run_checks
 from delome.testing.checks import CHECKS
 from delome.testing.referee import QUESTIONS
 
@@ -60,7 +60,10 @@ def test_a_method_is_checked_in_the_settings_it_has_or_in_those_asked_for():
 
 
 def test_a_setting_that_a_method_does_not_work_in_is_a_failure():
-    (outcome,) = run_checks(HPNs, settings=["cil"], checks=[lambda subject: subject.make()])
+    def makes(subject: Subject) -> None:
+        subject.make()
+
+    (outcome,) = run_checks(HPNs, settings=["cil"], checks=[makes])
     assert outcome.failure == "ParameterError: HPNs does not work in setting 'cil': use til"
 
 

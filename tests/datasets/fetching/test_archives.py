@@ -67,7 +67,7 @@ def test_an_archive_that_swells_is_refused(
 
 
 def test_a_full_disk_is_told_before_unpacking(archive: Path, zipped: Zipped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=3))
+    monkeypatch.setattr("delome.datasets.fetching.archives.shutil.disk_usage", lambda _: SimpleNamespace(free=3))
     archive.write_bytes(zipped({"x": b"12345"}))
     with pytest.raises(OSError, match=r"unpacking graph.zip needs 5 bytes, 3 are free"):
         extract_zip(archive, archive.parent / "out", MOST)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from delome.datasets.fetching import cache
 from delome.datasets.fetching.cache import cache_root, record_checksums, recorded_checksums, verified_checksums
 
 Refusal = Callable[[Callable[[], object]], str]
@@ -48,7 +47,7 @@ def test_the_platform_has_its_own_cache_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(cache.sys, "platform", platform)
+    monkeypatch.setattr("delome.datasets.fetching.cache.sys.platform", platform)
     assert cache_root() == tmp_path / expected
 
 
@@ -58,7 +57,7 @@ def test_the_platform_folder_can_be_configured(
 ) -> None:
     monkeypatch.delenv("DELOME_DATA", raising=False)
     monkeypatch.setenv(variable, str(tmp_path))
-    monkeypatch.setattr(cache.sys, "platform", platform)
+    monkeypatch.setattr("delome.datasets.fetching.cache.sys.platform", platform)
     assert cache_root() == tmp_path / "delome"
 
 

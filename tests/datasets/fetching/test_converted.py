@@ -40,6 +40,7 @@ def test_a_graph_comes_back_as_it_was(graph: Graph, folder: Path) -> None:
                 assert getattr(ours, part).dtype == getattr(theirs, part).dtype
         else:
             assert np.array_equal(ours, theirs)
+    assert again.labels is not None and graph.labels is not None
     assert np.array_equal(again.labels, graph.labels)
     assert again.class_names == graph.class_names
     assert again.undirected == graph.undirected

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from delome.datasets.fetching import tables
 from delome.datasets.fetching.tables import gunzipped, read_table
 
+Kind = Literal["integer", "real"]
 Refusal = Callable[[Callable[[], object]], str]
 
 
@@ -26,7 +28,7 @@ def write(tmp_path: Path) -> Callable[[bytes], Path]:
     return write
 
 
-def rows_of(file: Path, kind: str, columns: int | None = None) -> list[list[float]]:
+def rows_of(file: Path, kind: Kind, columns: int | None = None) -> list[list[float]]:
     return [row for block in read_table(file, kind, columns, 10**6) for row in block.tolist()]
 
 
@@ -81,7 +83,7 @@ def test_every_float_is_read_exactly(values: np.ndarray, tmp_path_factory: pytes
         (b"1,100000000000000000000\n", "integer"),
     ],
 )
-def test_what_is_no_table_is_refused(text: bytes, kind: str, write: Callable[[bytes], Path], refusal: Refusal) -> None:
+def test_what_is_no_table_is_refused(text: bytes, kind: Kind, write: Callable[[bytes], Path], refusal: Refusal) -> None:
     file = write(text)
     what = "whole numbers" if kind == "integer" else "numbers"
     assert refusal(lambda: rows_of(file, kind, 2)) == (

@@ -22,7 +22,7 @@ def assert_equal_to_pyg(graph: Graph, file: Path) -> None:
     assert graph.num_edges == data.num_edges == len(coo.row)
     assert (theirs.astype(bool) != graph.adjacency).nnz == 0
     assert (sp.csr_array(data.x.numpy()) != graph.features).nnz == 0
-    assert np.array_equal(graph.labels, data.y.numpy())
+    assert graph.labels is not None and np.array_equal(graph.labels, data.y.numpy())
 
 
 def test_a_file_reads_exactly_like_in_pyg(write_npz: WriteNpz) -> None:

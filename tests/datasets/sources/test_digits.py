@@ -13,7 +13,7 @@ def test_every_image_is_a_node_with_its_pixels_and_its_digit() -> None:
     images, labels = load_digits(return_X_y=True)
     assert graph.num_nodes == 1797
     np.testing.assert_allclose(graph.features, images / 16, atol=1e-7)
-    assert np.array_equal(graph.labels, labels)
+    assert graph.labels is not None and np.array_equal(graph.labels, labels)
     assert graph.class_names == tuple("0123456789")
 
 
@@ -36,6 +36,7 @@ def test_the_number_of_neighbours_is_the_smallest_degree(neighbours: int) -> Non
 def test_most_edges_join_images_of_the_same_digit() -> None:
     graph = digits.load()
     edges = graph.adjacency.tocoo()
+    assert graph.labels is not None
     assert (graph.labels[edges.row] == graph.labels[edges.col]).mean() > 0.9
 
 

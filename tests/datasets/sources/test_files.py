@@ -115,7 +115,7 @@ def _assert_equal_to_pyg(file: Path, undirected: bool) -> None:
     graph = files.load(str(file), undirected=undirected)
     data = read_npz(str(file), to_undirected=undirected)
     assert edge_set(graph) == set(map(tuple, data.edge_index.T.tolist()))
-    assert np.array_equal(graph.labels, data.y.numpy())
+    assert graph.labels is not None and np.array_equal(graph.labels, data.y.numpy())
     # PyG turns positive features into ones
     assert np.array_equal(graph.features.toarray() > 0, data.x.numpy() > 0)
 
@@ -135,6 +135,7 @@ def test_real_graphs_have_their_documented_sizes(
     name: str, nodes: int, features: int, classes: int, tasks: int, shared_data: Path
 ) -> None:
     graph = files.load(str(shared_data / f"{name}.npz"))
+    assert graph.labels is not None
     assert (graph.num_nodes, graph.num_features, len(np.unique(graph.labels))) == (nodes, features, classes)
     assert len(TaskStream(graph)) == tasks
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -21,8 +21,9 @@ from delome.datasets import DATASETS
 from delome.datasets.catalogue import Dataset
 from delome.datasets.fetching import converted
 from delome.datasets.fetching.download import ATTEMPTS
+from delome.datasets.fetching.reading import Statistics
 from delome.datasets.sources import ogb, reddit
-from delome.datasets.sources.published import PUBLISHED, Published, Statistics
+from delome.datasets.sources.published import PUBLISHED, Published
 from delome.persistence.reading import sha256_of
 
 Refusal = Callable[[Callable[[], object]], str]
@@ -371,7 +372,7 @@ def test_a_full_disk_keeps_the_download(
 
 
 def test_an_interruption_while_reading_keeps_the_download(arxiv: Published, mini: Any, root: Path) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

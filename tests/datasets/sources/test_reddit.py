@@ -41,7 +41,7 @@ def test_it_reads_like_in_pyg(mini: Any, tmp_path: Path, unpack: Unpack, read: C
     coo = graph.adjacency.tocoo()
     assert set(map(tuple, data.edge_index.T.tolist())) == set(zip(coo.col.tolist(), coo.row.tolist(), strict=True))
     assert np.array_equal(graph.features, data.x.numpy())
-    assert np.array_equal(graph.labels, data.y.numpy())
+    assert graph.labels is not None and np.array_equal(graph.labels, data.y.numpy())
 
 
 def matrix(form: str, **options: Any) -> bytes:
