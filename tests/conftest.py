@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -26,6 +27,16 @@ torch.set_num_threads(1)
 
 settings.register_profile("delome", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("delome")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heeded_signals() -> None:
+    """Signals do what they do in a terminal, also where the tests themselves were started by nohup or in the back."""
+    usual: dict[str, Any] = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_DFL}
+    for name, handler in usual.items():
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
