@@ -97,6 +97,18 @@ def test_state_is_all_that_is_carried_over(make, tmp_path):
     assert (resumed.predict(days[0]) == whole.predict(days[0])).all()
 
 
+def test_bags_of_words_are_merged_too(make, sparse_graph):
+    learner = make(epochs=30)
+    for number in range(3):
+        # a third of the nodes are labelled each time
+        known = np.arange(120) % 3 == number
+        learner.observe(sparse_graph.with_labels(np.where(known, sparse_graph.labels, -1)))
+    (memory,) = learner.bank.memories
+    assert (memory.task, memory.stands_for) == (2, dict.fromkeys(range(4), 30))
+    assert np.bincount(memory.labels).tolist() == [SMALL["budget"]] * 4
+    assert learner.score(sparse_graph).balanced > 90
+
+
 def test_an_interrupted_merge_is_forgotten(make):
     learner, twin = make(), make()
     for each in (learner, twin):
