@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from copy import copy
 from typing import TypeAlias
 
@@ -80,6 +81,13 @@ def narrow(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
     position = np.zeros(matrix.shape[1], dtype=matrix.indices.dtype)
     position[used] = np.arange(len(used))
     return sp.csr_array((matrix.data, position[matrix.indices], matrix.indptr), (matrix.shape[0], len(used))), used
+
+
+def stack(parts: Sequence[Features]) -> Features:
+    """All rows below each other, dense if any of the parts is."""
+    if any(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([to_dense(part) for part in parts])
+    return sp.csr_array(sp.vstack(parts))
 
 
 def widen(rows: np.ndarray, columns: np.ndarray, width: int) -> sp.csr_array:

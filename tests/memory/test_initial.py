@@ -37,3 +37,42 @@ def test_mixtures_average_distinct_rows_and_are_nobodys_row():
 @pytest.mark.parametrize(("rows", "budget", "expected"), [(1, 5, 1), (3, 5, 3), (50, 5, 5)])
 def test_there_are_never_more_rows_than_the_class_has(kind, rows, budget, expected):
     assert weights(kind, rows, budget).shape == (expected, rows)
+
+
+STAND_FOR = np.array([1.0, 7.0, 1.0, 91.0, 0.01])
+
+
+@pytest.mark.parametrize("kind", ["propagated", "mixture", "noise"])
+def test_rows_that_stand_for_many_count_as_many(kind):
+    rng = np.random.default_rng(0)
+    # a choice without replacement hardly differs from one with it
+    stand_for = np.append(np.ones(98), [6.0, 3.0])
+    weights = [to_dense(initial_weights(kind, 100, 6, rng, stand_for)) for _ in range(1500)]
+    mean = np.mean(weights, axis=(0, 1))
+    assert mean.sum() == pytest.approx(1, abs=1e-4)
+    expected = stand_for / stand_for.sum()
+    loose = 0.25
+    assert mean[98] == pytest.approx(expected[98], rel=loose) and mean[99] == pytest.approx(expected[99], rel=loose)
+    assert mean[:98].mean() == pytest.approx(expected[0], rel=loose)
+
+
+def test_weighted_noise_has_the_weighted_mean_and_covariance():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 2))
+    probability = STAND_FOR / STAND_FOR.sum()
+    draws = np.concatenate([initial_weights("noise", 5, 5, rng, STAND_FOR) @ rows for _ in range(4000)])
+    mean = probability @ rows
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
+    covariance = (rows - mean).T @ (probability[:, None] * (rows - mean))
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["propagated", "mixture"])
+def test_weighted_rows_are_chosen_without_repeating_one(kind):
+    weights = to_dense(initial_weights(kind, 5, 5, np.random.default_rng(0), STAND_FOR))
+    assert weights.shape == (5, 5)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-6)
+    if kind == "propagated":
+        assert (weights.sum(axis=0) == 1).all()
+    else:
+        assert ((weights > 0).sum(axis=1) == 5).all()

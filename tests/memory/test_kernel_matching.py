@@ -10,7 +10,8 @@ from delome.columns import LabelColumns
 from delome.memory import KernelMatching
 from delome.memory.initial import initial_weights
 from delome.memory.kernel import Kernel
-from delome.memory.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss
+from delome.memory.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss, weighted_rows
+from delome.memory.merging import Earlier
 from delome.sparse import to_dense
 from delome.tracking import Tracker
 
@@ -176,6 +177,43 @@ def test_exact_matching_reaches_a_lower_expected_loss_than_sampled_networks(toy_
         task.observation(), LabelColumns("cil", [task.classes]), np.random.default_rng(0), Tracker()
     )
     assert np.mean(build(task).report["relative_loss"]) < 0.5 * np.mean(sampled.report["relative_loss"])
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("kernel", [KERNEL, Kernel.arc_cosine()])
+def test_a_row_that_stands_for_many_is_as_many_rows(kernel, as_sparse):
+    times = np.array([1, 5, 2, 1, 3])
+    real, memory = real_rows(5), torch.from_numpy(real_rows(4, seed=1))
+    combinations = weights(5, 4)
+    weighted, same = weighted_rows(sp.csr_array(real) if as_sparse else real, combinations, times.astype(float))
+    np.testing.assert_allclose(to_dense(same @ weighted), to_dense(combinations @ real), rtol=1e-5, atol=1e-6)
+    results = []
+    for rows in (weighted, np.repeat(real, times, axis=0)):
+        rows = RealRows.of(rows, CPU)
+        results.append(mmd(kernel, rows, memory, rows.mean_kernel(kernel)))
+    (loss, gradient), (expected, expected_gradient) = results
+    torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_a_class_that_comes_again_is_matched_to_old_and_new_rows(toy_stream):
+    # the old rows are all real rows of another task's class, each of which stands for itself
+    old = toy_stream[1].graph.propagate(2)[toy_stream[1].train]
+    task = toy_stream[0]
+    builder = KernelMatching(budget=6)
+    rng = np.random.default_rng
+    columns = LabelColumns("cil", [(0, 1)])
+    alone = builder.build(task.observation(), columns, rng(0), Tracker())
+    again = KernelMatching(budget=6, earlier={1: Earlier(old, len(old))})
+    merged = again.build(task.observation(), columns, rng(0), Tracker())
+    new = task.graph.propagate(2)[task.train[task.graph.labels[task.train] == 1]]
+    union = np.concatenate([old, new])
+    kernel = Kernel.ntk(16, 256)
+    losses = [relative_loss(kernel, union, part.graph.features[part.labels == 1], rng(0)) for part in (alone, merged)]
+    assert losses[1] < 0.2 * losses[0]
+    assert losses[1] == pytest.approx(merged.report["relative_loss"][1], rel=1e-3, abs=1e-5)
+    # the other class is not touched
+    assert (alone.graph.features[alone.labels == 0] == merged.graph.features[merged.labels == 0]).all()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def test_it_trains_on_all_condensed_rows_with_one_plain_loss_over_all_classes_se
     learner = CaT(epochs=2, setting=setting, **SMALL)
     batch = begun(learner, toy_stream, 1)
     assert len(batch) == 20
-    rows = torch.cat([torch.from_numpy(m.graph.features) for m in [*learner.bank.memories, learner._fresh]])
+    rows = torch.cat([torch.from_numpy(m.graph.features) for m in learner._next.memories])
     logits = ((rows @ learner.network.first).relu() @ learner.network.second)[:, :4]
     torch.testing.assert_close(learner.objective(batch), functional.cross_entropy(logits, batch.labels))
 
@@ -38,9 +38,8 @@ def test_without_training_in_memory_current_nodes_and_old_memories_share_one_mea
 def test_once_condensed_real_labels_and_features_do_not_matter(toy_stream, toy_graph):
     learner = CaT(epochs=3, **SMALL)
     learner.observe(toy_stream[0])
-    condensed = learner.bank.memories[0]
     other = CaT(epochs=3, **SMALL)
-    other.remember = lambda observation, tracker: condensed
+    other.remember = lambda observation, tracker: learner.bank
     noise = np.random.default_rng(0).standard_normal(toy_graph.features.shape)
     other.observe(TaskStream(Graph(np.zeros((2, 0), int), noise, toy_graph.labels))[0])
     for a, b in zip(learner.network.parameters(), other.network.parameters(), strict=True):

@@ -28,8 +28,8 @@ def test_shares_equal_the_recursion_and_add_up_to_one():
 def test_class_incremental_objective_equals_the_formula(toy_stream, begun, balanced):
     learner = ERGNN(budget=4, epochs=2, hidden=16)
     batch = begun(learner, toy_stream, 2)
-    stored = torch.cat([torch.from_numpy(m.graph.features) for m in [*learner.bank.memories, learner._fresh]])
-    labels = torch.cat([torch.from_numpy(m.labels) for m in [*learner.bank.memories, learner._fresh]])
+    stored = torch.cat([torch.from_numpy(m.graph.features) for m in learner._next.memories])
+    labels = torch.cat([torch.from_numpy(m.labels) for m in learner._next.memories])
     beta = len(stored) / (len(stored) + len(batch))
     # replayed rows have no edges: the network reads raw features
     replayed = (stored @ learner.network.first).relu() @ learner.network.second

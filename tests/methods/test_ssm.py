@@ -25,7 +25,7 @@ def test_class_incremental_objective_is_one_balanced_loss_over_current_nodes_and
 ):
     learner = method(budget=3, epochs=2, hidden=16, backbone=backbone)
     batch = begun(learner, toy_stream, 1)
-    memories = [*learner.bank.memories, learner._fresh]
+    memories = learner._next.memories
     logits = torch.cat([learner.network(batch.inputs), *(centre_logits(learner, memory) for memory in memories)])
     labels = torch.cat([batch.labels, *(torch.from_numpy(memory.labels) for memory in memories)])
     torch.testing.assert_close(learner.objective(batch), balanced(logits[:, :4], labels), atol=1e-5, rtol=1e-4)

@@ -34,6 +34,7 @@ LEARNERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "lwf": ("lwf", "cil", ()),
     "gem": ("gem", "cil", ()),
     "delome": ("delome", "cil", ()),
+    "delome, merging": ("delome", "cil", ("recurring=merge",)),
     "replay": ("replay", "til", ()),
     "ssm-uniform": ("ssm-uniform", "cil", ()),
     "hpns": ("hpns", "til", ()),

@@ -56,8 +56,10 @@ MIXED_ROWS = 5
 """Real rows that a mixture averages."""
 
 
-def initial_weights(kind: Initial, rows: int, budget: int, rng: np.random.Generator) -> sp.csr_array | np.ndarray:
-    """Weights of ``min(budget, rows)`` combinations of ``rows`` real rows.
+def initial_weights(
+    kind: Initial, rows: int, budget: int, rng: np.random.Generator, stand_for: np.ndarray | None = None
+) -> sp.csr_array | np.ndarray:
+    """Weights of ``min(budget, rows)`` combinations of ``rows`` real rows; each may ``stand_for`` several.
 
     ``raw`` and ``propagated``: distinct single rows (of raw or propagated features).
     ``mixture``: averages of a few random rows with random weights.
@@ -65,6 +67,8 @@ def initial_weights(kind: Initial, rows: int, budget: int, rng: np.random.Genera
     class has a single one.
     """
     count = min(budget, rows)
+    if stand_for is not None:
+        return _weighted_initial(kind, count, stand_for / stand_for.sum(), rng)
     if kind == "noise":
         draws = rng.standard_normal((count, rows), dtype=np.float32)
         draws -= draws.mean(axis=1, keepdims=True)
@@ -79,5 +83,27 @@ def initial_weights(kind: Initial, rows: int, budget: int, rng: np.random.Genera
     else:
         chosen = np.sort(rng.choice(rows, count, replace=False))[:, None]
         shares = np.ones((count, 1), dtype=np.float32)
+    return _combinations(chosen, shares, rows)
+
+
+def _weighted_initial(
+    kind: Initial, count: int, probability: np.ndarray, rng: np.random.Generator
+) -> sp.csr_array | np.ndarray:
+    """The same for rows that are chosen, or count in a mean and a covariance, with these probabilities."""
+    rows = len(probability)
+    if kind == "noise":
+        draws = rng.standard_normal((count, rows)) * np.sqrt(probability)
+        noise: np.ndarray = draws + probability * (1 - draws.sum(axis=1, keepdims=True))
+        return noise.astype(np.float32)
+    mixed = min(MIXED_ROWS, rows) if kind == "mixture" else 1
+    if mixed == 1:
+        chosen = np.sort(rng.choice(rows, count, replace=False, p=probability))[:, None]
+        return _combinations(chosen, np.ones((count, 1), dtype=np.float32), rows)
+    chosen = np.stack([rng.choice(rows, mixed, replace=False, p=probability) for _ in range(count)])
+    return _combinations(chosen, rng.dirichlet(np.ones(mixed), size=count).astype(np.float32), rows)
+
+
+def _combinations(chosen: np.ndarray, shares: np.ndarray, rows: int) -> sp.csr_array:
+    """Weights of combinations of chosen rows: a line of numbers and of shares for each."""
     indptr = np.arange(0, chosen.size + 1, chosen.shape[1])
-    return sp.csr_array((shares.ravel(), chosen.ravel(), indptr), shape=(count, rows))
+    return sp.csr_array((shares.ravel(), chosen.ravel(), indptr), shape=(len(chosen), rows))

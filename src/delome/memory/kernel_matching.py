@@ -12,9 +12,9 @@ are scaled to mean norm 1 (K is homogeneous), so that nothing depends on the uni
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -29,7 +29,8 @@ from delome.errors import DivergenceError
 from delome.memory.bank import Memory
 from delome.memory.initial import Initial, initial_weights
 from delome.memory.kernel import CPU, Kernel
-from delome.sparse import Features, is_sparse_enough, smaller, to_dense, used_columns, widen
+from delome.memory.merging import Earlier
+from delome.sparse import Features, is_sparse_enough, smaller, stack, to_dense, used_columns, widen
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -182,6 +183,14 @@ def match(
     return Matched(scale * learned, steps, regime)
 
 
+def weighted_rows(
+    real: Features, combinations: np.ndarray | sp.csr_array, stand_for: np.ndarray
+) -> tuple[Features, np.ndarray | sp.csr_array]:
+    """Rows scaled by the numbers of rows they stand for, in units of their mean, and the same combinations of these."""
+    scale = (stand_for / stand_for.mean()).astype(np.float32)
+    return sp.diags_array(scale) @ real, combinations @ sp.diags_array(1 / scale)
+
+
 def gram_coordinates(real: Features) -> tuple[Tensor, Callable[[np.ndarray], np.ndarray]]:
     """Coordinates of rows in an orthonormal basis of their span, and the way back to weights of the rows.
 
@@ -266,7 +275,12 @@ def _batch_descent(
 
 @dataclass(frozen=True)
 class KernelMatching:
-    """Builds a memory by exact matching under a kernel; see the module."""
+    """Builds a memory by exact matching under a kernel; see the module.
+
+    The memory of a class that has ``earlier`` rows is matched to these and the new ones together, each with the weight
+    of the real rows it stands for. K is homogeneous in each argument, K(t x, z) = t K(x, z): a row that stands for t
+    rows is the row t x.
+    """
 
     budget: int
     kernel: KernelName = "ntk"
@@ -275,6 +289,7 @@ class KernelMatching:
     hops: int = 2
     iterations: int = ITERATIONS
     device: torch.device = CPU
+    earlier: Mapping[int, Earlier] = field(default_factory=dict)
 
     def build(
         self, observation: Observation, columns: LabelColumns, rng: np.random.Generator, tracker: Tracker
@@ -286,9 +301,15 @@ class KernelMatching:
 
         def learn(column: int, own_rng: np.random.Generator) -> tuple[sp.csr_array, float, int]:
             rows = propagated[observation.train[observation.labels == column]]
+            stand_for = None
+            if column in self.earlier:
+                stand_for = self.earlier[column].weights(more=rows.shape[0])
+                rows = stack([self.earlier[column].rows, rows])
             used = used_columns(rows)
             real = rows[:, used]
-            weights = initial_weights(self.initial, real.shape[0], self.budget, own_rng)
+            weights = initial_weights(self.initial, real.shape[0], self.budget, own_rng, stand_for)
+            if stand_for is not None:
+                real, weights = weighted_rows(real, weights, stand_for)
             matched = match(real, weights, kernel, own_rng, self.device, iterations=self.iterations)
             loss = relative_loss(ntk, real, matched.rows, own_rng)
             step()

@@ -8,11 +8,10 @@ from importlib import import_module
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from delome.columns import LabelColumns
 from delome.memory.bank import Memory
-from delome.sparse import Features, int32_indices, smaller
+from delome.sparse import Features, int32_indices, smaller, stack
 from delome.stream import Observation
 from delome.tracking import Tracker
 
@@ -49,9 +48,9 @@ class RowMemory:
                     parts.append(features[rng.choice(nodes, count, replace=False)])
                 step()
         labels = np.repeat(observation.classes, [part.shape[0] for part in parts])
-        dense = any(isinstance(part, np.ndarray) for part in parts)
-        rows: Features = np.concatenate(parts) if dense else smaller(sp.csr_array(sp.vstack(parts)))
-        return Memory.of_rows(observation.index, rows, labels)
+        rows = stack(parts)
+        stored = rows if isinstance(rows, np.ndarray) else smaller(rows)
+        return Memory.of_rows(observation.index, stored, labels)
 
 
 def _centroids(rows: Features, count: int, rng: np.random.Generator) -> np.ndarray:

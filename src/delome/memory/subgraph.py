@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -99,14 +99,23 @@ class SubgraphMemory:
         graph = observation.graph
         members = [observation.train[observation.labels == column] for column in observation.classes]
         chosen = [rng.choice(nodes, min(self.budget, len(nodes)), replace=False) for nodes in members]
-        centres = np.concatenate(chosen)
         with tracker.phase("memory") as step:
-            _, retained = retained_pairs(graph, centres, self.neighbours, self.rule, rng)
-            stored = np.unique(retained)
-            cut = graph.subgraph(stored)
+            cut, rows = self._cut(graph, np.concatenate(chosen), rng)
             step()
         labels = np.repeat(observation.classes, [len(nodes) for nodes in chosen])
-        return Memory(observation.index, cut, np.searchsorted(stored, centres), labels)
+        return Memory(observation.index, cut, rows, labels)
+
+    def _cut(self, graph: Graph, centres: np.ndarray, rng: np.random.Generator) -> tuple[Graph, np.ndarray]:
+        """What centres retain of a graph, and the centres' numbers in it."""
+        _, retained = retained_pairs(graph, centres, self.neighbours, self.rule, rng)
+        stored = np.unique(retained)
+        return graph.subgraph(stored), np.searchsorted(stored, centres)
+
+    def thin(self, memory: Memory, positions: np.ndarray, rng: np.random.Generator) -> Memory:
+        """The memory of some of its centres, each with as many of the stored neighbours as it may retain."""
+        thinned = memory.select(positions)
+        graph, rows = self._cut(memory.graph, memory.rows[positions], rng)
+        return replace(thinned, graph=graph, rows=rows)
 
 
 def retained_pairs(

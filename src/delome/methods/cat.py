@@ -10,7 +10,6 @@ from torch import Tensor
 
 from delome.columns import LabelColumns
 from delome.losses import Plain
-from delome.memory import MemoryBank
 from delome.memory.distribution_matching import DistributionMatching
 from delome.methods.replay import Replay
 from delome.parameters import Param
@@ -60,12 +59,12 @@ class CaT(Replay):
         return Plain(pooled=True)
 
     def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
-        self._fresh = self.remember(observation, tracker)
+        self._next = self.remember(observation, tracker)
         if not self.train_in_memory:
-            self.replay(self.bank.memories, tracker)
+            self.replay(self.bank, tracker)
             return examples
         with tracker.phase("prepare"):
-            return MemoryBank([*self.bank.memories, self._fresh]).examples(self.network)
+            return self._next.examples(self.network)
 
     def loss_of(self, logits: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
         seen = LabelColumns("cil", self.columns.tasks)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from delome.errors import ParameterError
 from delome.losses import Debiased
-from delome.memory import GradientMatching, KernelMatching, MemoryBuilder
+from delome.memory import GradientMatching, KernelMatching, MemoryBank, MemoryBuilder
 from delome.memory.gradient_matching import MatchLoss
 from delome.memory.initial import Initial
 from delome.memory.kernel_matching import KernelName
+from delome.memory.merging import take_out, with_counts
 from delome.methods.replay import Replay
 from delome.parameters import Param
 from delome.state import KEEPS_ROWS, Keeps
+from delome.stream import Observation
+from delome.tracking import Tracker
 
 Matching = Literal["exact", "sampled"]
 
@@ -67,6 +70,14 @@ class DeLoMe(Replay):
             self.hidden,
             device=self.torch_device,
         )
+
+    def remember(self, observation: Observation, tracker: Tracker) -> MemoryBank:
+        builder = self.memory_builder()
+        if self.recurring == "append" or not isinstance(builder, KernelMatching):
+            return super().remember(observation, tracker)
+        bank, earlier = take_out(self.bank, observation.classes)
+        fresh = self.build(replace(builder, earlier=earlier), observation, tracker)
+        return MemoryBank([*bank.memories, with_counts(fresh, observation.labels, earlier)])
 
     def make_loss(self) -> Debiased:
         return Debiased(self.tau)

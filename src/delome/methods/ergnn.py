@@ -58,7 +58,9 @@ class ERGNN(Replay):
         logits, labels, tasks = self.with_replayed(batch)
         groups = torch.zeros_like(tasks)
         groups[len(batch) :] = 1 if self.setting == "cil" else 1 + self.replayed.tasks
-        stored = len(self.replayed) + (len(self._fresh.rows) if self.setting == "til" and self._fresh else 0)
+        stored = len(self.replayed)
+        if self.setting == "til" and self._next is not None:
+            stored += len(self._next.memories[-1].rows)
         shares = mixing_shares(stored / (stored + len(batch)), int(groups.max())).to(logits.device)
         rows = Balanced().weights(labels, groups, self.columns.seen) * shares[groups]
         return weighted(self.columns.restrict(logits, tasks), labels, rows)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from delome.errors import ParameterError
 from delome.isolation import isolated
 from delome.memory import Memory, MemoryBank, MemoryBuilder
+from delome.memory.merging import merge, with_counts
 from delome.methods.gradient import GradientLearner
+from delome.parameters import Param
 from delome.randomness import generator
 from delome.state import State, Storage
 from delome.stream import Observation
@@ -26,33 +29,42 @@ class Replay(GradientLearner):
 
     ``remembers_first``: the memory of a task is built before training on it (else after), and in class-incremental
     learning it is replayed already during its own task, unless that is the first.
+
+    A class may come again, in live data. Its new rows are remembered beside the old ones (``append``), or old and new
+    together are as many as one task leaves (``merge``).
     """
+
+    recurring: Annotated[
+        Literal["append", "merge"], Param("a class that comes again: budget rows for each time, or in all")
+    ] = "append"
 
     remembers_first: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.recurring == "merge" and self.setting == "til":
+            raise ParameterError("recurring=merge works in setting cil only: in til each task needs rows of its own")
         self.bank = MemoryBank()
         self.replayed: Examples | None = None
-        self._fresh: Memory | None = None
+        self._next: MemoryBank | None = None
 
     @abstractmethod
     def memory_builder(self) -> MemoryBuilder:
         """How a task is remembered."""
 
     def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
-        replayed = list(self.bank.memories)
+        replayed = self.bank
         if self.remembers_first:
-            self._fresh = self.remember(observation, tracker)
-            if replayed and self.setting == "cil":
-                replayed.append(self._fresh)
+            self._next = self.remember(observation, tracker)
+            if len(self.bank) and self.setting == "cil":
+                replayed = self._next
         self.replay(replayed, tracker)
         return examples
 
-    def replay(self, memories: Sequence[Memory], tracker: Tracker) -> None:
+    def replay(self, bank: MemoryBank, tracker: Tracker) -> None:
         """From now on these memories take part in every step."""
         with tracker.phase("prepare"):
-            self.replayed = MemoryBank(memories).examples(self.network) if memories else None
+            self.replayed = bank.examples(self.network) if len(bank) else None
             if self.replayed is not None:
                 self.counts += torch.bincount(self.replayed.labels, minlength=len(self.counts))
 
@@ -70,13 +82,24 @@ class Replay(GradientLearner):
 
     def end(self, observation: Observation, tracker: Tracker) -> None:
         self.replayed = None
-        self.bank.append(self._fresh or self.remember(observation, tracker))
-        self._fresh = None
+        self.bank = self.remember(observation, tracker) if self._next is None else self._next
+        self._next = None
 
-    def remember(self, observation: Observation, tracker: Tracker) -> Memory:
-        """Memory of a task."""
-        rng = generator(self.seed, "memory", observation.index)
-        return self.memory_builder().build(observation, self.columns, rng, tracker)
+    def remember(self, observation: Observation, tracker: Tracker) -> MemoryBank:
+        """The memories after a task."""
+        builder = self.memory_builder()
+        fresh = with_counts(self.build(builder, observation, tracker), observation.labels)
+        if self.recurring == "append":
+            return MemoryBank([*self.bank.memories, fresh])
+        return merge(self.bank, fresh, builder.budget, self.thin, generator(self.seed, "merging", observation.index))
+
+    def build(self, builder: MemoryBuilder, observation: Observation, tracker: Tracker) -> Memory:
+        """Memory of a task alone."""
+        return builder.build(observation, self.columns, generator(self.seed, "memory", observation.index), tracker)
+
+    def thin(self, memory: Memory, positions: np.ndarray, rng: np.random.Generator) -> Memory:
+        """The memory of some of its rows."""
+        return memory.select(positions)
 
     def state(self) -> State:
         state = super().state()
@@ -87,7 +110,8 @@ class Replay(GradientLearner):
     def load_state(self, state: State) -> None:
         super().load_state(state)
         width = 0 if self.model is None else self.network.first.shape[0]
-        self.bank = MemoryBank.load(state, len(self.columns.tasks), self.columns.seen, width)
+        gaps = self.recurring == "merge"
+        self.bank = MemoryBank.load(state, len(self.columns.tasks), self.columns.seen, width, gaps)
 
     def storage(self) -> Storage:
         return self.bank.storage()

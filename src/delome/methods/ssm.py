@@ -6,6 +6,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import numpy as np
+
+from delome.memory import Memory
 from delome.memory.subgraph import NeighbourRule, SubgraphMemory, degree, uniform
 from delome.methods.replay import Replay
 from delome.parameters import Param
@@ -36,6 +39,9 @@ class SubgraphReplay(Replay):
 
     def memory_builder(self) -> SubgraphMemory:
         return SubgraphMemory(self.budget, (self.neighbours_first, self.neighbours_second), self.rule())
+
+    def thin(self, memory: Memory, positions: np.ndarray, rng: np.random.Generator) -> Memory:
+        return self.memory_builder().thin(memory, positions, rng)
 
 
 @dataclass(kw_only=True)
