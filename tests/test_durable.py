@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from delome.durable import (
+    FORMAT,
     append_line,
     read_document,
     remove_leftovers,
@@ -56,7 +57,7 @@ def test_a_document_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     write_document(tmp_path / "a.json", "example", content)
     assert read_document(tmp_path / "a.json", "example") == content
     raw = json.loads((tmp_path / "a.json").read_text())
-    assert raw["kind"] == "example" and raw["format"] == 1 and len(raw["sha256"]) == 64
+    assert raw["kind"] == "example" and raw["format"] == FORMAT and len(raw["sha256"]) == 64
 
 
 def changed(file: Path, **changes: object) -> None:
@@ -70,7 +71,10 @@ def changed(file: Path, **changes: object) -> None:
         ({"sha256": "0" * 64}, "is damaged"),
         ({"sha256": None}, "is damaged"),
         ({"kind": "other"}, "is not a example of delome: it is damaged or of another kind"),
-        ({"format": 2}, "has format '2', and this version of delome reads 1: use the version that wrote it"),
+        (
+            {"format": FORMAT + 1},
+            f"has format '{FORMAT + 1}', and this version of delome reads {FORMAT}: use the version that wrote it",
+        ),
         ({"format": None}, "has format 'None'"),
     ],
 )
