@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -155,3 +156,51 @@ def test_the_claim_ends_with_an_error(tmp_path: Path) -> None:
     with sole_writer(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [60, 900, 10_000])
+def test_a_document_that_is_nested_too_deeply_is_refused(depth: int, tmp_path: Path) -> None:
+    body = f'"kind": "example", "format": {FORMAT}, "x": {"[" * depth}{"]" * depth}'
+    (tmp_path / "a.json").write_text(f"{{{body}}}")
+    with pytest.raises(StorageError, match="is not a example of delome: it is damaged or of another kind"):
+        read_document(tmp_path / "a.json", "example")
+
+
+def test_a_document_that_is_a_pipe_or_too_large_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    with pytest.raises(StorageError, match=r"cannot read '.*a.json': it is not a regular file"):
+        read_document(tmp_path / "a.json", "example")
+    write_document(tmp_path / "b.json", "example", {"x": "y" * 1000})
+    with pytest.raises(StorageError, match=r"cannot read '.*b.json': it has 1,\d+ bytes, and no more than 1,000 are"):
+        read_document(tmp_path / "b.json", "example", 1000)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "link to nothing", "folder"])
+def test_a_claim_that_is_no_regular_file_is_refused(kind: str, tmp_path: Path) -> None:
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    folder.mkdir()
+    if kind == "pipe":
+        os.mkfifo(folder / ".lock")
+    elif kind == "folder":
+        (folder / ".lock").mkdir()
+    else:
+        (folder / ".lock").symlink_to(other)
+    if kind == "link":
+        other.write_text("precious")
+    with pytest.raises(StorageError) as error, sole_writer(folder):
+        pytest.fail("claimed")
+    assert str(error.value) == f"'{folder / '.lock'}' is not a regular file: remove it and try again"
+    assert names(folder) == [".lock"]
+    assert other.exists() == (kind == "link")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_no_line_is_appended_to_what_is_no_regular_file(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("a text without a line break at its end")
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "log.jsonl")
+    else:
+        (tmp_path / "log.jsonl").symlink_to("other")
+    with pytest.raises(OSError, match="it is not a regular file"):
+        append_line(tmp_path / "log.jsonl", {"n": 1})
+    assert (tmp_path / "other").read_text() == "a text without a line break at its end"

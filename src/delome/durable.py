@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from delome.errors import StorageError
+from delome.foreign import MOST_DOCUMENT, read_json
 
 FORMAT = 2
 """Version of every document below; a reader refuses documents of a version it does not know."""
@@ -104,6 +105,11 @@ def is_there(file: Path) -> bool:
     return os.path.lexists(file)
 
 
+def is_irregular(file: Path) -> bool:
+    """Whether there is something of this name that is no file of its own: a folder, a link, a pipe or a device."""
+    return is_there(file) and (file.is_symlink() or not file.is_file())
+
+
 def remove_leftovers(folder: Path) -> None:
     """Removes temporary files of a writer that was killed; only for the one who holds the lock."""
     for leftover in folder.glob(f"{TEMPORARY}*"):
@@ -130,16 +136,17 @@ def write_document(target: Path, kind: str, content: dict[str, Any]) -> None:
     write_text(target, text + "\n")
 
 
-def read_document(source: Path, kind: str) -> dict[str, Any]:
-    """Content of a document of this kind; refuses what is damaged, of another kind or of an unknown format."""
+def read_document(source: Path, kind: str, most: int = MOST_DOCUMENT) -> dict[str, Any]:
+    """Content of a document of this kind and of at most so many bytes; refuses what is damaged, of another kind or of
+    an unknown format."""
     refusal = f"'{source}' is not a {kind} of delome"
     try:
-        body = json.loads(source.read_bytes().decode())
+        body = read_json(source, most)
     except FileNotFoundError:
         raise StorageError(f"there is no '{source}', so '{source.parent}' holds no {kind} of delome") from None
     except OSError as error:
         raise StorageError(f"cannot read '{source}': {error.strerror or error}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise StorageError(f"{refusal}: it is damaged or of another kind") from None
     if not isinstance(body, dict) or body.get("kind") != kind:
         raise StorageError(f"{refusal}: it is damaged or of another kind")
@@ -151,7 +158,7 @@ def read_document(source: Path, kind: str) -> dict[str, Any]:
     checksum = body.pop("sha256", None)
     try:
         intact = checksum == _checksum(body)
-    except (ValueError, RecursionError):  # numbers that are none are never written
+    except ValueError:  # numbers that are none are never written
         intact = False
     if not intact:
         raise StorageError(f"'{source}' is damaged: its content does not have the checksum it was written with")
@@ -166,6 +173,8 @@ def _checksum(body: dict[str, Any]) -> str:
 def append_line(target: Path, content: dict[str, Any]) -> None:
     """Adds one line to a file of JSON lines; a line that was cut off by a crash is cut away first."""
     line = json.dumps(content, allow_nan=False).encode() + b"\n"
+    if is_irregular(target):  # of a file that a link leads to, the end would be cut away
+        raise OSError(errno.EINVAL, "it is not a regular file")
     # without a buffer, which would be written after all when the file is closed
     with target.open("ab+", buffering=0) as file:
         end = _end_of_last_line(file)
@@ -201,7 +210,7 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
     """
     claim = folder / LOCK
     while True:
-        opened = claim.open("ab")
+        opened = _open_claim(claim)
         try:
             if not _claim_at_once(opened):
                 if waiting is None:
@@ -214,9 +223,9 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
             if _is_in_place(opened, claim):
                 break
         except BaseException:
-            opened.close()
+            os.close(opened)
             raise
-        opened.close()
+        os.close(opened)
     try:
         yield
     finally:
@@ -225,12 +234,19 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
             if _is_in_place(opened, claim):
                 claim.unlink()
         with suppress(OSError):
-            opened.close()
+            os.close(opened)
 
 
-def _is_in_place(opened: BinaryIO, path: Path) -> bool:
+def _open_claim(claim: Path) -> int:
+    if is_irregular(claim):
+        raise StorageError(f"'{claim}' is not a regular file: remove it and try again")
+    # neither following a link nor waiting at a pipe that has come into its place since
+    return os.open(claim, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
+def _is_in_place(opened: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(opened.fileno()), path.stat())
+        return os.path.samestat(os.fstat(opened), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -238,28 +254,28 @@ def _is_in_place(opened: BinaryIO, path: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _claim_at_once(opened: BinaryIO) -> bool:
+    def _claim_at_once(opened: int) -> bool:
         try:
-            msvcrt.locking(opened.fileno(), msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(opened, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
 
-    def _claim(opened: BinaryIO) -> None:
+    def _claim(opened: int) -> None:
         while True:
             with suppress(OSError):  # gives up after ten seconds
-                msvcrt.locking(opened.fileno(), msvcrt.LK_LOCK, 1)
+                msvcrt.locking(opened, msvcrt.LK_LOCK, 1)
                 return
 
 else:
     import fcntl
 
-    def _claim_at_once(opened: BinaryIO) -> bool:
+    def _claim_at_once(opened: int) -> bool:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    def _claim(opened: BinaryIO) -> None:
+    def _claim(opened: int) -> None:
         fcntl.flock(opened, fcntl.LOCK_EX)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from delome.datasets.cache import sha256_of
 from delome.durable import write_text
+from delome.foreign import sha256_of
 from delome.graph import Graph
 
 FORMAT = 1
