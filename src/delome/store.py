@@ -11,16 +11,19 @@ import re
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from delome.durable import make_folder, read_document, remove_leftovers, told, write_bytes, write_document
 from delome.errors import StorageError
+from delome.foreign import open_regular, parse_json, read_regular, size_of
 from delome.state import State
 
 MANIFEST = "manifest.json"
+MOST_HEADER = 4 << 20
+"""Bytes of the header of a tensor file, which names some tensors for each task at most."""
+
 _MEMORY_OF_A_TASK = re.compile(r"memory\.(\d+)\.")
 _FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
 
@@ -59,7 +62,7 @@ def _own_files(folder: Path) -> list[Path]:
 def _holds(file: Path, content: bytes) -> bool:
     """Whether a file is there and undamaged."""
     try:
-        return file.read_bytes() == content
+        return read_regular(file, len(content)) == content
     except OSError:
         return False
 
@@ -87,17 +90,39 @@ def _read(folder: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State
         if not _FILE_NAME.fullmatch(name):
             raise StorageError(f"'{folder / MANIFEST}' is damaged: '{name}' is no file of a state")
         try:
-            content = (folder / name).read_bytes()
-        except OSError as error:
-            raise StorageError(f"cannot read '{folder / name}': {error.strerror or error}") from None
-        if hashlib.sha256(content).hexdigest() != checksum:
-            raise StorageError(f"'{folder / name}' is damaged: it does not have the checksum it was written with")
-        try:
+            content = _read_tensors(folder / name)
+            if hashlib.sha256(content).hexdigest() != checksum:
+                raise StorageError(f"'{folder / name}' is damaged: it does not have the checksum it was written with")
             # a copy, because products may depend in the last bit on how their operands are aligned
             state.tensors |= {key: tensor.clone() for key, tensor in safetensors.torch.load(content).items()}
-        except (safetensors.SafetensorError, ValueError, KeyError):
+        except OSError as error:
+            raise StorageError(f"cannot read '{folder / name}': {error.strerror or error}") from None
+        except StorageError:
+            raise
+        except Exception:  # a file of another kind fails anywhere in the readers
             raise StorageError(f"'{folder / name}' is damaged: it is no safetensors file") from None
     return about, state
+
+
+def _read_tensors(file: Path) -> bytes:
+    """Content of a safetensors file; a ``ValueError`` if its header speaks of more than the file can hold.
+
+    An empty tensor takes no bytes, whatever its other sizes are: they must not exceed the file's either, so that
+    nothing that is made in their image is larger than what is there.
+    """
+    with open_regular(file) as opened:
+        size = size_of(opened)
+        length = int.from_bytes(opened.read(8), "little")
+        if length > min(size, MOST_HEADER):
+            raise ValueError("no header")
+        header = parse_json(opened.read(length))
+        header.pop("__metadata__", None)
+        ends = [0, *(tensor["data_offsets"][1] for tensor in header.values())]
+        sizes = [each for tensor in header.values() for each in tensor["shape"]]
+        if max(ends) != size - 8 - length or not all(type(each) is int and 0 <= each <= size for each in sizes):
+            raise ValueError("not what is there")
+        opened.seek(0)
+        return opened.read(size)
 
 
 def remove_state(folder: Path) -> None:
