@@ -83,7 +83,7 @@ class Published:
         return {"dataset": self.name, "published": asdict(self.statistics)}
 
     def _converted(self, folder: Path) -> Graph | None:
-        return converted.read(folder / "converted", self._about)
+        return converted.read(folder / "converted", self._about, self.statistics.most_bytes)
 
     def _placed(self, folder: Path) -> list[Path]:
         """The files of a complete layout that lie together somewhere in the folder; empty if there are none."""
