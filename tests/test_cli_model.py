@@ -180,3 +180,36 @@ def test_a_place_that_cannot_be_written_is_told(cli: Cli, graph: Callable[..., s
         2,
         "delome: cannot write 'file/m': there is a file where a folder should be\n",
     )
+
+
+HOSTILE = ["\x1b[2Jape", '=HYPERLINK("http://x")', "a\r9,9,forged"]
+
+
+def test_names_reach_a_file_quoted_and_a_terminal_printable(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    described = {"class_names": np.array(HOSTILE), "features": np.repeat(10 * np.eye(3), 8, axis=0)}
+    outcome = cli("learn", "--model", "m", "--graph", graph(0, 1, 2, **described), *SMALL[:2], "--set", "epochs=40")
+    assert r"\x1b[2Jape (8)" in outcome.out and r"a\r9,9,forged (8)" in outcome.out
+    assert all(line.isprintable() for line in outcome.out.splitlines())
+    printed = cli("predict", "--model", "m", "--graph", graph(0, 1, 2, **described))
+    assert all(line.isprintable() for line in [*printed.out.split("\n"), *printed.err.split("\n")])
+    assert cli("predict", "--model", "m", "--graph", graph(0, 1, 2, **described), "--out", "p.csv").code == 0
+    with (folder / "p.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows] == ["node", *map(str, range(24))]
+    fields = {"0": HOSTILE[0], "1": f"'{HOSTILE[1]}", "2": HOSTILE[2]}
+    assert all(row[2] == fields[row[1]] for row in rows[1:])
+    assert {row[1] for row in rows[1:]} == {"0", "1", "2"}
+
+
+def test_names_in_a_listing_are_printable(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    name = graph(0, 1, 2, class_names=np.array(HOSTILE))
+    outcome = cli("datasets", "show", name)
+    assert r"\x1b[2Jape" in outcome.out and "\x1b" not in outcome.out and "\r" not in outcome.out
+    odd = Path(name.removeprefix("file:")).rename(folder / "\x1b[2J.npz")
+    outcome = cli("run", "--dataset", f"file:{odd}", "--method", "finetune", "--epochs", "1", "--out", "\x1b[3J")
+    assert outcome.code == 0
+    assert r"\x1b[2J.npz" in outcome.out and r"run folder: \x1b[3J (" in outcome.out and "\x1b" not in outcome.out
+    outcome = cli(
+        "run", "--dataset", f"file:{odd}", "--method", "finetune", "--epochs", "1", "--out", "\x1b[3J", "--fresh"
+    )
+    assert outcome.err == "delome: note: the run that was there is kept in '\\x1b[3J.backup-1'\n"

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from delome.cli import catalogue, model, run
-from delome.cli.app import app
+from delome.cli.app import app, tell
 from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
 
@@ -30,30 +30,30 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:  # which is all that typer makes of Ctrl-C
-            print("delome: interrupted", file=sys.stderr)
+            tell("interrupted")
         sys.stdout.flush()
         sys.exit(code)
     except typer.TyperException as error:  # a mistyped option or command
         if not (sentence := " ".join(error.format_message().split())):  # no command: the help was shown
             sys.exit(0)
-        print(f"delome: {one_line(sentence)}", file=sys.stderr)
+        tell(one_line(sentence))
         sys.exit(2)
     except DelomeError as error:
-        print(f"delome: {error}", file=sys.stderr)
+        tell(str(error))
         sys.exit(2)
     except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
         if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):
             raise
-        print("delome: not enough memory for this run: choose a smaller graph, budget or network", file=sys.stderr)
+        tell("not enough memory for this run: choose a smaller graph, budget or network")
         sys.exit(2)
     except Stopped as stopped:
         command = shlex.join(["delome", *(argument for argument in sys.argv[1:] if argument != "--fresh")])
-        print(f"delome: stopped; to go on from here: {command}", file=sys.stderr)
+        tell(f"stopped; to go on from here: {command}")
         sys.exit(128 + stopped.signal_number)
     except OSError as error:
-        print(f"delome: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        tell(f"cannot write the output: {error.strerror or error}")
         sys.stdout = None  # what is left in it cannot be written either
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
-        print("delome: interrupted", file=sys.stderr)
+        tell("interrupted")
         sys.exit(INTERRUPTED)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import delome
+from delome.printable import printable
 
 app = typer.Typer(
     help="Graph continual learning: one GNN keeps classifying a graph that grows task after task.",
@@ -21,6 +24,12 @@ DataRoot = Annotated[
     typer.Option(help="Folder of downloaded datasets. (default: $DELOME_DATA, else the platform's cache folder)"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+
+
+def tell(sentence: str) -> None:
+    """Says something on stderr, beside the output; if nobody can read it, that is no reason to fail."""
+    with suppress(OSError):
+        print(f"delome: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def _show_version(wanted: bool) -> None:

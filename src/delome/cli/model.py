@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from pathlib import Path
@@ -22,6 +20,7 @@ from delome.live import labelled_nodes
 from delome.methods import Learner, method
 from delome.metrics import Score
 from delome.parameters import parse_assignments
+from delome.printable import csv_field, printable
 from delome.saved import load, write
 from delome.store import MANIFEST
 
@@ -91,8 +90,9 @@ def learn(
         print(json.dumps(document))
         return
     names = ", ".join(f"{learner.class_names.get(label, label)} ({count})" for label, count in learned.items())
-    print(f"task {len(learner.columns.tasks) - 1}: learned {len(nodes)} nodes of {len(labels)} classes: {names}")
-    print(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}")
+    task = f"task {len(learner.columns.tasks) - 1}: learned {len(nodes)} nodes of {len(labels)} classes: {names}"
+    print(printable(task))
+    print(printable(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}"))
 
 
 def _new_learner(name: str, setting: str | None, assignments: list[str] | None, device: str | None) -> Learner:
@@ -142,8 +142,8 @@ def predict(
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         predicted = learner.predict(data, task=task)
     accuracy = _accuracy(learner, data, predicted)
-    table = _csv(learner, predicted)
     if out is not None:
+        table = _csv(predicted, learner.class_names)
         with told(out):
             if is_there(out) and not out.is_dir() and not out.is_file():  # a device or a pipe
                 out.write_text(table)
@@ -161,7 +161,7 @@ def predict(
         print(json.dumps(document))
         return
     if out is None:
-        print(table, end="")
+        print(_csv(predicted, {label: printable(name) for label, name in learner.class_names.items()}), end="")
     told_accuracy = "" if accuracy is None else f", class-balanced accuracy on known labels {accuracy.balanced:.2f} %"
     print(f"{len(predicted)} nodes classified{told_accuracy}", file=sys.stderr if out is None else sys.stdout)
 
@@ -173,10 +173,7 @@ def _accuracy(learner: Learner, graph: Graph, predicted: np.ndarray) -> Score | 
     return Score.of(predicted[judged], graph.labels[judged])
 
 
-def _csv(learner: Learner, predicted: np.ndarray) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["node", "label", "name"])
-    names = learner.class_names
-    writer.writerows([node, label, names.get(label, "")] for node, label in enumerate(predicted.tolist()))
-    return text.getvalue()
+def _csv(predicted: np.ndarray, names: dict[int, str]) -> str:
+    fields = {label: csv_field(name) for label, name in names.items()}
+    rows = (f"{node},{label},{fields.get(label, '')}\n" for node, label in enumerate(predicted.tolist()))
+    return "node,label,name\n" + "".join(rows)

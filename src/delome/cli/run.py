@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from delome.cli.app import AsJson, DataRoot, app
+from delome.cli.app import AsJson, DataRoot, app, tell
 from delome.columns import Setting
 from delome.errors import ParameterError
 from delome.experiment.journal import Stopped
@@ -95,7 +93,7 @@ def run(
         place = out or Path("runs") / config.slug
         with RunFolder.open(place, config, stream.fingerprint(), fresh=fresh) as folder:
             for note in folder.notes:
-                print(f"delome: note: {note}", file=sys.stderr)
+                tell(f"note: {note}")
             try:
                 with stop.on_signals():
                     result = run_config(
@@ -107,12 +105,11 @@ def run(
                 folder.discard_if_empty()
                 raise
             if progress.tasks == 0:
-                note = "this run was finished before: these are its results, and --fresh runs it again"
-                print(f"delome: note: {note}", file=sys.stderr)
+                tell("note: this run was finished before: these are its results, and --fresh runs it again")
             figures = write_figures(folder, result)
     given = {"backbone": backbone, "budget": budget, "epochs": epochs}
     if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
-        print(f"delome: note: method {method} has no {' and no '.join(ignored)}: ignored", file=sys.stderr)
+        tell(f"note: method {method} has no {' and no '.join(ignored)}: ignored")
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False))
         return
@@ -121,6 +118,7 @@ def run(
 
 def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     from delome.report.tables import accuracy_table, phase_table, summary_lines
+    from delome.report.terminal import literal
 
     console = Console()
     console.print(accuracy_table(result.seeds[-1], console.width))
@@ -128,7 +126,7 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     for line in summary_lines(result):
         console.print(line, highlight=False)
     console.print(
-        f"run folder: {escape(str(folder))} ({', '.join(figure.name for figure in figures)})",
+        f"run folder: {literal(folder)} ({', '.join(figure.name for figure in figures)})",
         highlight=False,
         soft_wrap=True,
     )

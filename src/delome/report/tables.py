@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from delome.experiment.results import RunResult, SeedResult
+from delome.report.terminal import literal
 
 FIXED_WIDTH, COLUMN_WIDTH = 17, 8
 """Characters of the first and last column, and of a column of accuracies."""
@@ -58,7 +58,7 @@ def summary_lines(result: RunResult) -> list[str]:
     forgetting = "AF undefined for a single task" if af is None else _with_spread("AF", af, "+.2f", several)
     lines = [
         f"{_with_spread('AA', aa, '.2f', several)}   {forgetting}",
-        f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
+        f"{config.method} on {literal(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
         f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']}; split {protocol['split']}, "
         f"{counted(config.classes_per_task, 'class')} per task, {edges} inter-task edges",
