@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from delome.durable import (
     FORMAT,
+    add_folder,
     append_line,
     read_document,
     remove_leftovers,
@@ -26,7 +28,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_is_replaced_when_the_block_ends_well_and_not_otherwise(tmp_path: Path) -> None:
-    target = tmp_path / "deep" / "a.txt"
+    target = tmp_path / "a.txt"
     write_text(target, "old")
     with pytest.raises(KeyError), replacing(target) as temporary:
         temporary.write_text("half")
@@ -204,3 +206,75 @@ def test_no_line_is_appended_to_what_is_no_regular_file(kind: str, tmp_path: Pat
     with pytest.raises(OSError, match="it is not a regular file"):
         append_line(tmp_path / "log.jsonl", {"n": 1})
     assert (tmp_path / "other").read_text() == "a text without a line break at its end"
+
+
+def test_no_folder_is_made_for_a_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_text(tmp_path / "deep" / "a.txt", "new")
+    assert names(tmp_path) == []
+    with pytest.raises(FileNotFoundError):
+        add_folder(tmp_path / "deep" / "er")
+    add_folder(tmp_path / "deep")
+    add_folder(tmp_path / "deep")
+    assert names(tmp_path) == ["deep"]
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", "old")
+    (tmp_path / "a.txt").chmod(0o640)
+    write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_killed_writer_left_is_written_over(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a.txt") as temporary:
+        pass
+    temporary.write_text("half of something longer than what comes")
+    write_text(tmp_path / "a.txt", "new")
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_a_file_that_another_is_writing_is_left_to_them(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a.txt") as temporary:
+        temporary.write_text("first")
+        with pytest.raises(OSError, match="another process is writing it"):
+            write_text(tmp_path / "a.txt", "second")
+        write_text(tmp_path / "b.txt", "other")
+        assert temporary.read_text() == "first"
+    assert [(tmp_path / name).read_text() for name in names(tmp_path)] == ["first", "other"]
+
+
+def test_writers_of_one_file_never_mix(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        for _ in range(20):
+            with suppress(OSError):
+                write_text(tmp_path / "a.txt", str(number) * 1000)
+
+    threads = [threading.Thread(target=write, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() in {str(number) * 1000 for number in range(4)}
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_writer_notices_that_its_folder_was_moved_away(successor: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with sole_writer(folder) as check:
+        check()
+        folder.rename(tmp_path / "moved")
+        if successor:
+            folder.mkdir()
+            (folder / ".lock").touch()
+        with pytest.raises(StorageError) as error:
+            check()
+    assert str(error.value) == (
+        f"'{folder}' was moved away or removed while it was written to: nothing more is written; "
+        "give the command again with the folder's new name"
+    )
+    assert folder.exists() == successor

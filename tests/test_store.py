@@ -11,7 +11,7 @@ import torch
 from delome.durable import write_document
 from delome.errors import StorageError
 from delome.state import State
-from delome.store import MANIFEST, MOST_HEADER, load_state, remove_state, save_state
+from delome.store import MANIFEST, MOST_HEADER, load_state, remove_state, remove_unfinished, save_state
 
 
 def example(x: float = 1.0) -> State:
@@ -29,8 +29,8 @@ def example(x: float = 1.0) -> State:
 
 
 def test_a_state_is_read_back_bit_for_bit(tmp_path: Path) -> None:
-    save_state(tmp_path / "deep" / "s", "example", {"method": "m"}, example())
-    about, state = load_state(tmp_path / "deep" / "s", "example")
+    save_state(tmp_path / "s", "example", {"method": "m"}, example())
+    about, state = load_state(tmp_path / "s", "example")
     assert about == {"method": "m"}
     assert state.values == example().values
     assert state.tensors.keys() == example().tensors.keys()
@@ -182,3 +182,36 @@ def test_a_pipe_in_place_of_a_tensor_file_is_neither_read_nor_kept(tmp_path: Pat
     os.mkfifo(tmp_path / MANIFEST)
     with pytest.raises(StorageError, match="it is not a regular file"):
         load_state(tmp_path, "example")
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_what_was_left_of_a_first_state_is_removed_and_what_lost_its_manifest_is_not(
+    written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import delome.store as store
+
+    class Killed(BaseException):
+        pass
+
+    real, count = store.write_bytes, 0
+
+    def write(target: Path, content: bytes) -> None:
+        nonlocal count
+        if count == written:
+            (target.parent / ".writing-half").write_bytes(b"half")
+            raise Killed
+        count += 1
+        real(target, content)
+
+    monkeypatch.setattr(store, "write_bytes", write)
+    with pytest.raises(Killed):
+        save_state(tmp_path, "example", {}, example())
+    (tmp_path / "mine.txt").write_text("precious")
+    remove_unfinished(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+    monkeypatch.undo()
+    save_state(tmp_path, "example", {}, example())
+    (tmp_path / MANIFEST).unlink()
+    before = sorted(tmp_path.iterdir())
+    remove_unfinished(tmp_path)
+    assert sorted(tmp_path.iterdir()) == before and len(before) == 4

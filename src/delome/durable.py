@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -26,21 +25,21 @@ LOCK = ".lock"
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A temporary file beside ``target``, to be filled, that takes its place when the block ends well.
+    """A temporary file beside ``target``, to be filled, that takes its place and mode when the block ends well.
 
-    The new content is on the disk before the old is gone, so that at every moment one of them is there as a whole.
+    The new content is on the disk before the old is gone, so that at every moment one of them is there as a whole. What
+    a killed writer of the same target has left is written over; the folder must be there.
     """
     if is_there(target) and not target.is_file() and not target.is_symlink():
         raise OSError(errno.EINVAL, "it is not a file")
-    make_folder(target.parent)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY, suffix=target.suffix)
-    temporary = Path(name)
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+    temporary = target.with_name(f"{TEMPORARY}{name}{target.suffix}")
+    handle = _claimed(temporary)
     try:
+        os.ftruncate(handle, 0)
         yield temporary
         os.fsync(handle)
-        mask = os.umask(0)  # can only be read by being set
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(_mode(target))
         temporary.replace(target)
         sync_folder(target.parent)
     except BaseException:
@@ -49,6 +48,47 @@ def replacing(target: Path) -> Iterator[Path]:
         raise
     finally:
         os.close(handle)
+
+
+def _claimed(temporary: Path) -> int:
+    """An open file of this name that no other process or thread writes."""
+    while True:
+        handle = _open_regular_to_write(temporary, 0o600)
+        try:
+            if not _can_be_claimed(handle):
+                raise OSError(errno.EBUSY, "another process is writing it")
+            if _is_in_place(handle, temporary):  # else it was renamed by the one who had claimed it before
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _can_be_claimed(handle: int) -> bool:
+    try:
+        return _claim_at_once(handle)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
+        return True  # nobody can claim anything on this disk
+
+
+def _mode(target: Path) -> int:
+    """Mode of the file that is there, or of a new one."""
+    if target.is_file():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)  # can only be read by being set
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _open_regular_to_write(file: Path, mode: int) -> int:
+    if is_irregular(file):
+        raise StorageError(f"'{file}' is not a regular file: remove it and try again")
+    # neither following a link nor waiting at a pipe that has come into its place since
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(file, flags, mode)
 
 
 @contextmanager
@@ -93,6 +133,13 @@ def make_folder(folder: Path) -> list[Path]:
     return missing
 
 
+def add_folder(folder: Path) -> None:
+    """Creates a folder, if it is missing, in one that must be there."""
+    if not folder.is_dir():
+        folder.mkdir()
+        sync_folder(folder.parent)
+
+
 def unmake_folders(made: list[Path]) -> None:
     """Removes folders again as far as they are empty."""
     with suppress(OSError):
@@ -120,6 +167,7 @@ def remove_leftovers(folder: Path) -> None:
 def write_document(target: Path, kind: str, content: dict[str, Any]) -> None:
     """Writes a JSON document that says what it is, which format it has, and its own checksum.
 
+    >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> write_document(folder / "a.json", "example", {"x": [1.5, None]})
     >>> read_document(folder / "a.json", "example")
@@ -203,14 +251,23 @@ def _end_of_last_line(file: FileIO) -> int:
 
 
 @contextmanager
-def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[Callable[[], None]]:
     """Keeps other processes and threads from writing in the folder; the system ends the claim of a killed process.
 
     ``waiting`` is called before waiting for another writer to finish; without it the other one's claim is an error.
+    What the block is given raises a `StorageError` if the folder of this name is no longer the one that was claimed.
     """
     claim = folder / LOCK
+
+    def check() -> None:
+        if not _is_in_place(opened, claim):
+            raise StorageError(
+                f"'{folder}' was moved away or removed while it was written to: "
+                "nothing more is written; give the command again with the folder's new name"
+            )
+
     while True:
-        opened = _open_claim(claim)
+        opened = _open_regular_to_write(claim, 0o666)
         try:
             if not _claim_at_once(opened):
                 if waiting is None:
@@ -227,7 +284,7 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
             raise
         os.close(opened)
     try:
-        yield
+        yield check
     finally:
         with suppress(OSError):  # Windows does not remove open files
             # if the folder was moved away, the one that is there now has a claim of its own
@@ -237,17 +294,10 @@ def sole_writer(folder: Path, waiting: Callable[[], None] | None = None) -> Iter
             os.close(opened)
 
 
-def _open_claim(claim: Path) -> int:
-    if is_irregular(claim):
-        raise StorageError(f"'{claim}' is not a regular file: remove it and try again")
-    # neither following a link nor waiting at a pipe that has come into its place since
-    return os.open(claim, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
-
-
 def _is_in_place(opened: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(opened), path.lstat())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

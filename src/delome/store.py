@@ -15,7 +15,15 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from delome.durable import make_folder, read_document, remove_leftovers, told, write_bytes, write_document
+from delome.durable import (
+    add_folder,
+    is_there,
+    read_document,
+    remove_leftovers,
+    told,
+    write_bytes,
+    write_document,
+)
 from delome.errors import StorageError
 from delome.foreign import open_regular, parse_json, read_regular, size_of
 from delome.state import State
@@ -24,12 +32,18 @@ MANIFEST = "manifest.json"
 MOST_HEADER = 4 << 20
 """Bytes of the header of a tensor file, which names some tensors for each task at most."""
 
+FIRST = ".first-state"
+"""Says, until there is a manifest, that the tensor files beside it are those of a first state that is being written."""
+
 _MEMORY_OF_A_TASK = re.compile(r"memory\.(\d+)\.")
 _FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
 
 
 def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> None:
-    """Writes a state, and in ``about`` what a reader needs to know about it, in place of the one that is there."""
+    """Writes a state, and in ``about`` what a reader needs to know about it, in place of the one that is there.
+
+    The folder is made if it is missing, in one that must be there.
+    """
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in state.tensors.items():
         memory = _MEMORY_OF_A_TASK.match(name)
@@ -38,8 +52,10 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
         copy = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         parts.setdefault(part, {})[name] = copy
     with told(folder):
-        make_folder(folder)
+        add_folder(folder)
         remove_leftovers(folder)
+        if not is_there(folder / MANIFEST):
+            (folder / FIRST).touch()
         checksums = {}
         for part, tensors in parts.items():
             content = safetensors.torch.save(tensors)
@@ -49,9 +65,15 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
             if not _holds(file, content):
                 write_bytes(file, content)
         write_document(folder / MANIFEST, kind, {**about, "values": state.values, "files": checksums})
+        _remove_mark(folder)
         for file in _own_files(folder):
             if file.name not in checksums:
                 file.unlink()
+
+
+def _remove_mark(folder: Path) -> None:
+    if is_there(folder / FIRST):
+        (folder / FIRST).unlink()
 
 
 def _own_files(folder: Path) -> list[Path]:
@@ -125,6 +147,16 @@ def _read_tensors(file: Path) -> bytes:
         return opened.read(size)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Removes what was left by one who was killed while writing a first state: it has tensor files, but no manifest."""
+    with told(folder):
+        if is_there(folder / FIRST) and not is_there(folder / MANIFEST):
+            for file in _own_files(folder):
+                file.unlink()
+        remove_leftovers(folder)
+        _remove_mark(folder)
+
+
 def remove_state(folder: Path) -> None:
     """Removes a state; what else the folder holds stays."""
     with told(folder):
@@ -132,5 +164,6 @@ def remove_state(folder: Path) -> None:
         for file in _own_files(folder):
             file.unlink()
         remove_leftovers(folder)
+        _remove_mark(folder)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from delome import FineTune, TaskStream, load_graph
+from delome.errors import StorageError
 from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, TaskResult, run
 from delome.tracking import Tracker
 
@@ -175,3 +176,28 @@ def test_the_folder_gets_the_matrix_and_the_result_of_every_seed(tmp_path: Path)
         assert written["matrix"] == seed.matrix.rows
         assert [task["accuracies"] for task in written["tasks"]] == seed.matrix.rows
         assert written["memory"] == {"rows": 0, "floats": 0, "bytes": 0}
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_run_whose_folder_is_moved_away_ends_and_writes_nothing_under_the_old_name(
+    successor: bool, tmp_path: Path
+) -> None:
+    config = RunConfig.resolve("synthetic:nodes=60,classes=6", "finetune", epochs=2, assignments=["hidden=4"])
+    stream, place, moved = config.stream(), tmp_path / "run", tmp_path / "moved"
+
+    def move(result: SeedResult, task: int, tasks: int) -> Tracker:
+        if task == 1:
+            place.rename(moved)
+            if successor:
+                RunFolder.open(place, config, stream.fingerprint()).close()
+        return Tracker()
+
+    with RunFolder.open(place, config, stream.fingerprint()) as folder:
+        with pytest.raises(StorageError, match="was moved away or removed while it was written to"):
+            run(config, stream, folder, move, checkpoint_every=0)
+        folder.discard_if_empty()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["moved", *(["run"] if successor else [])]
+    if successor:
+        assert sorted(each.name for each in place.iterdir()) == ["config.json", "events.jsonl"]
+    with RunFolder.open(moved, config, stream.fingerprint()) as folder:
+        assert len(run(config, stream, folder).seeds[0].tasks) == 3

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from delome.durable import (
     LOCK,
+    add_folder,
     append_line,
     is_there,
     make_folder,
@@ -50,6 +51,7 @@ class RunFolder:
         self.notes: list[str] = []
         self._made: list[Path] = []
         self._claim = ExitStack()
+        self.check: Callable[[], None] = lambda: None
 
     @classmethod
     def open(cls, path: Path, config: RunConfig, fingerprint: str = "", *, fresh: bool = False) -> Self:
@@ -64,7 +66,7 @@ class RunFolder:
             if fresh:
                 folder._set_aside()
             folder._made = make_folder(path)
-            folder._claim.enter_context(sole_writer(path))
+            folder.check = folder._claim.enter_context(sole_writer(path))
         try:
             folder._take_up(config, fingerprint)
         except BaseException:
@@ -138,7 +140,8 @@ class RunFolder:
         """Removes a folder without any result: the run failed before it had reached anything."""
         if self.continues or self._has_results():
             return
-        with suppress(OSError):  # why it failed is told already
+        with suppress(OSError, StorageError):  # why it failed is told already
+            self.check()
             for file in (self.path / EVENTS, self.path / CONFIG):
                 file.unlink(missing_ok=True)
             for seed in self.path.glob("seed-*"):
@@ -152,22 +155,36 @@ class RunFolder:
     def event(self, name: str, **details: Any) -> None:
         """Adds a line to the log."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.check()
         with told(self.path / EVENTS):
             append_line(self.path / EVENTS, {"time": now, "event": name, "process": os.getpid(), **details})
 
     def write_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
         with told(self.path / name):
-            write_document(self.path / name, kind, content)
+            write_document(self._place(name), kind, content)
 
     def write_text(self, name: str, text: str) -> None:
         with told(self.path / name):
-            write_text(self.path / name, text)
+            write_text(self._place(name), text)
 
     def write(self, name: str, fill: Callable[[Path], object]) -> Path:
         """Writes a file by filling a temporary one."""
-        with told(self.path / name), replacing(self.path / name) as temporary:
+        with told(self.path / name), replacing(self._place(name)) as temporary:
             fill(temporary)
         return self.path / name
+
+    def add_folder(self, name: str) -> None:
+        """Makes a folder in the run folder if it is missing."""
+        self.check()
+        with told(self.path / name):
+            add_folder(self.path / name)
+
+    def _place(self, name: str) -> Path:
+        """Where a file is to be written: a folder below this one is made if it is missing, but never this one."""
+        self.check()
+        if (place := self.path / name).parent != self.path:
+            add_folder(place.parent)
+        return place
 
 
 def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -65,7 +65,8 @@ class Stop:
 class TaskJournal:
     """Keeps the finished phases of a task, and how far the current one has come, every few seconds in a folder.
 
-    ``of`` names run and seed: what another one has left there is refused.
+    ``of`` names run and seed: what another one has left there is refused. ``check`` is called before anything is
+    written, ``written`` afterwards.
     """
 
     def __init__(
@@ -75,10 +76,11 @@ class TaskJournal:
         task: int,
         every: float,
         stop: Stop,
+        check: Callable[[], None],
         written: Callable[[str, int], None],
     ) -> None:
         self.folder, self.of, self.task = folder, of, task
-        self.every, self.stop, self.written = every, stop, written
+        self.every, self.stop, self.check, self.written = every, stop, check, written
         self.phases: dict[str, Reached] = self._read() if is_there(folder / MANIFEST) else {}
         self._last = time.monotonic()
 
@@ -119,6 +121,7 @@ class TaskJournal:
 
     def write(self) -> None:
         """Writes everything reached so far in place of what was written before."""
+        self.check()
         state = State()
         for phase, reached in self.phases.items():
             state.tensors |= {f"{phase}/{name}": tensor for name, tensor in reached.state.tensors.items()}

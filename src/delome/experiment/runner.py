@@ -131,7 +131,8 @@ class SeedFolder:
             self.folder.event("checkpoint", seed=self.seed, task=task, phase=phase, done=done)
 
         of = {"run": self.run, "seed": self.seed}
-        return TaskJournal(self.path / "progress", of, task, self.every, self.stop, written)
+        self.folder.add_folder(self.name)
+        return TaskJournal(self.path / "progress", of, task, self.every, self.stop, self.folder.check, written)
 
     def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
         """Writes what was measured and then what was learned, so that nothing is learned without its result."""
@@ -153,6 +154,7 @@ class SeedFolder:
 
     def _settle(self, learner: Learner) -> None:
         """Writes what was learned, after which the steps that led there are not needed."""
+        self.folder.check()
         write(learner, self.path / "model")
         remove_state(self.path / "progress")
 
