@@ -214,6 +214,16 @@ def read_document(source: Path, kind: str, most: int = MOST_DOCUMENT) -> dict[st
     return body
 
 
+def kind_of(source: Path) -> str | None:
+    """What a document of delome says that it is, be it damaged; ``None`` if it is something else."""
+    try:
+        body = read_json(source)
+    except (OSError, ValueError):
+        return None
+    ours = isinstance(body, dict) and {"kind", "format", "sha256"} <= body.keys()
+    return str(body["kind"]) if ours else None
+
+
 def _checksum(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, allow_nan=False).encode()).hexdigest()
 

@@ -46,6 +46,14 @@ def read_regular(file: Path, most: int) -> bytes:
         return opened.read(size)
 
 
+def holds(file: Path, content: bytes) -> bool:
+    """Whether a file is there and has this content."""
+    try:
+        return read_regular(file, len(content)) == content
+    except OSError:
+        return False
+
+
 def sha256_of(file: Path) -> str:
     """SHA-256 of a regular file's content in hexadecimal."""
     with open_regular(file) as opened:

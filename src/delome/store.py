@@ -18,6 +18,7 @@ from torch import Tensor
 from delome.durable import (
     add_folder,
     is_there,
+    kind_of,
     read_document,
     remove_leftovers,
     told,
@@ -25,7 +26,7 @@ from delome.durable import (
     write_document,
 )
 from delome.errors import StorageError
-from delome.foreign import open_regular, parse_json, read_regular, size_of
+from delome.foreign import holds, open_regular, parse_json, sha256_of, size_of
 from delome.state import State
 
 MANIFEST = "manifest.json"
@@ -62,7 +63,7 @@ def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> 
             checksum = hashlib.sha256(content).hexdigest()
             file = folder / f"{part}-{checksum[:16]}.safetensors"
             checksums[file.name] = checksum
-            if not _holds(file, content):
+            if not holds(file, content):
                 write_bytes(file, content)
         write_document(folder / MANIFEST, kind, {**about, "values": state.values, "files": checksums})
         _remove_mark(folder)
@@ -79,14 +80,6 @@ def _remove_mark(folder: Path) -> None:
 def _own_files(folder: Path) -> list[Path]:
     """Tensor files that states have left in a folder; others are none of our business."""
     return [file for file in folder.glob("*.safetensors") if _FILE_NAME.fullmatch(file.name)]
-
-
-def _holds(file: Path, content: bytes) -> bool:
-    """Whether a file is there and undamaged."""
-    try:
-        return read_regular(file, len(content)) == content
-    except OSError:
-        return False
 
 
 def load_state(folder: Path, kind: str) -> tuple[dict[str, Any], State]:
@@ -145,6 +138,25 @@ def _read_tensors(file: Path) -> bytes:
             raise ValueError("not what is there")
         opened.seek(0)
         return opened.read(size)
+
+
+def is_intact(folder: Path, kind: str, manifest: str | None) -> bool:
+    """Whether every file of a state is there as it was written, also the manifest if its checksum is known; no tensor
+    is loaded."""
+    try:
+        if manifest not in (None, sha256_of(folder / MANIFEST)):
+            return False
+        files = read_document(folder / MANIFEST, kind).get("files")
+        return isinstance(files, dict) and all(
+            _FILE_NAME.fullmatch(name) and sha256_of(folder / name) == checksum for name, checksum in files.items()
+        )
+    except (OSError, StorageError):
+        return False
+
+
+def holds_state(folder: Path) -> bool:
+    """Whether a folder belongs to a state, be it damaged."""
+    return kind_of(folder / MANIFEST) is not None or bool(_own_files(folder))
 
 
 def remove_unfinished(folder: Path) -> None:

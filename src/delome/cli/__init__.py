@@ -10,7 +10,7 @@ import sys
 import typer
 
 from delome.cli import catalogue, model, run
-from delome.cli.app import app, tell
+from delome.cli.app import app, drop_output, replace_closed_streams, tell
 from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
 
@@ -25,6 +25,7 @@ __all__ = ["app", "catalogue", "main", "model", "run"]
 
 def main() -> None:
     """Entry point: an error a person can mend is one sentence and exit code 2."""
+    replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may hold bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -52,7 +53,7 @@ def main() -> None:
         sys.exit(128 + stopped.signal_number)
     except OSError as error:
         tell(f"cannot write the output: {error.strerror or error}")
-        sys.stdout = None  # what is left in it cannot be written either
+        drop_output()
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
         tell("interrupted")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -28,8 +28,25 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON doc
 
 def tell(sentence: str) -> None:
     """Says something on stderr, beside the output; if nobody can read it, that is no reason to fail."""
-    with suppress(OSError):
+    try:
         print(f"delome: {printable(sentence)}", file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = _nowhere(os.O_WRONLY)  # the interpreter would try once more, and fail
+
+
+def drop_output() -> None:
+    """Gives up what could not be written to stdout."""
+    sys.stdout = _nowhere(os.O_WRONLY)
+
+
+def replace_closed_streams() -> None:
+    """Has what was closed when the program started fail like a full disk, instead of not being there."""
+    sys.stdout = sys.stdout or _nowhere(os.O_RDONLY)
+    sys.stderr = sys.stderr or _nowhere(os.O_WRONLY)
+
+
+def _nowhere(flags: int) -> TextIO:
+    return os.fdopen(os.open(os.devnull, flags), "w")
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from delome.cli.app import AsJson, DataRoot, app
+from delome.cli.app import AsJson, DataRoot, app, drop_output, tell
 from delome.datasets import load_graph
-from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
+from delome.durable import LOCK, is_there, kind_of, make_folder, sole_writer, told, unmake_folders, write_text
 from delome.errors import ParameterError, StateError, StorageError
 from delome.experiment.folder import CONFIG
+from delome.experiment.journal import Stop
 from delome.graph import Graph
 from delome.live import labelled_nodes
 from delome.methods import Learner, method
@@ -22,7 +25,7 @@ from delome.metrics import Score
 from delome.parameters import parse_assignments
 from delome.printable import csv_field, printable
 from delome.saved import load, write
-from delome.store import MANIFEST
+from delome.store import MANIFEST, holds_state, remove_unfinished
 
 Model = Annotated[Path, typer.Option(help="Folder of a saved learner, e.g. seed-0/model of a run folder.")]
 OfGraph = Annotated[str, typer.Option("--graph", help="file:PATH to an .npz or .pt, or another name of a graph.")]
@@ -57,42 +60,58 @@ def learn(
         raise ParameterError(f"'{model}' belongs to a run, which could not go on: copy it and learn in the copy")
     given = {"--method": method_name, "--setting": setting, "--set": assignments or None}
     new = _new_learner(method_name or "delome", setting, assignments, device)
-    with RunProgress() as progress:
-        data = load_graph(graph, data_root=data_root, progress=progress.loading)
-        _, nodes = labelled_nodes(data)
-        made: list[Path] = []
-        try:
-            with told(model):
-                made = make_folder(model)
-                with sole_writer(model):
-                    learner = _model_in(model, given, device) or new
-                    known = set(learner.classes)
-                    tracker = progress.single("learning one more task")
-                    learner.observe(data, tracker)
-                    _refuse_infinite(learner)
-                    write(learner, model)
-        except BaseException:
+    replaced, stop = False, Stop()
+    made: list[Path] = []
+    try:
+        with stop.raised():
+            with RunProgress() as progress:
+                data = load_graph(graph, data_root=data_root, progress=progress.loading)
+                _, nodes = labelled_nodes(data)
+                with told(model):
+                    made = make_folder(model)
+                    with sole_writer(model) as check:
+                        learner = _model_in(model, given, device) or new
+                        known = set(learner.classes)
+                        tracker = progress.single("learning one more task")
+                        learner.observe(data, tracker)
+                        _refuse_infinite(learner)
+                        check()
+                        with stop.postponed():
+                            write(learner, model)
+                            replaced = True
+            assert data.labels is not None
+            _print_learned(model, learner, data.labels[nodes], known, tracker.seconds, as_json)
+    except BaseException as error:
+        if not replaced:
             unmake_folders(made)
             raise
-    assert data.labels is not None
-    labels, counts = np.unique(data.labels[nodes], return_counts=True)
+        # the model decides: told of a failure, a scheduler would have the same day learned twice
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        drop_output()
+        tell(f"the model in '{model}' was replaced, but what it has learned cannot be printed: {reason}")
+
+
+def _print_learned(
+    model: Path, learner: Learner, learned_labels: np.ndarray, known: set[int], seconds: dict[str, float], as_json: bool
+) -> None:
+    labels, counts = np.unique(learned_labels, return_counts=True)
     learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
     unknown = [label for label in learner.classes if label not in known]
-    document = {
-        "model": str(model),
-        "task": len(learner.columns.tasks) - 1,
-        "learned": learned,
-        "new_classes": unknown,
-        "classes": learner.classes,
-        "seconds": tracker.seconds,
-    }
+    task = len(learner.columns.tasks) - 1
     if as_json:
-        print(json.dumps(document))
+        document = {
+            "model": str(model),
+            "task": task,
+            "learned": learned,
+            "new_classes": unknown,
+            "classes": learner.classes,
+            "seconds": seconds,
+        }
+        print(json.dumps(document), flush=True)
         return
     names = ", ".join(f"{learner.class_names.get(label, label)} ({count})" for label, count in learned.items())
-    task = f"task {len(learner.columns.tasks) - 1}: learned {len(nodes)} nodes of {len(labels)} classes: {names}"
-    print(printable(task))
-    print(printable(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}"))
+    print(printable(f"task {task}: learned {counts.sum()} nodes of {len(labels)} classes: {names}"))
+    print(printable(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}"), flush=True)
 
 
 def _new_learner(name: str, setting: str | None, assignments: list[str] | None, device: str | None) -> Learner:
@@ -103,7 +122,8 @@ def _new_learner(name: str, setting: str | None, assignments: list[str] | None, 
 
 
 def _model_in(folder: Path, given: dict[str, Any], device: str | None) -> Learner | None:
-    """The learner that is saved in a folder; none if the folder is empty."""
+    """The learner that is saved in a folder; none if it is empty, apart from what a killed command left."""
+    remove_unfinished(folder)
     if is_there(folder / MANIFEST):
         if refused := [option for option, value in given.items() if value is not None]:
             raise ParameterError(f"'{folder}' is already a model: leave out {refused[0]}, which only a new one takes")
@@ -137,18 +157,16 @@ def predict(
     """
     from delome.report.progress import RunProgress
 
+    if out is not None:
+        _refuse_place(out, model)
     with RunProgress() as progress:
         learner = load(model, device=device)
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
         predicted = learner.predict(data, task=task)
     accuracy = _accuracy(learner, data, predicted)
     if out is not None:
-        table = _csv(predicted, learner.class_names)
         with told(out):
-            if is_there(out) and not out.is_dir() and not out.is_file():  # a device or a pipe
-                out.write_text(table)
-            else:
-                write_text(out, table)
+            _write(out, _csv(predicted, learner.class_names))
     if as_json:
         labels, counts = np.unique(predicted, return_counts=True)
         document = {
@@ -164,6 +182,32 @@ def predict(
         print(_csv(predicted, {label: printable(name) for label, name in learner.class_names.items()}), end="")
     told_accuracy = "" if accuracy is None else f", class-balanced accuracy on known labels {accuracy.balanced:.2f} %"
     print(f"{len(predicted)} nodes classified{told_accuracy}", file=sys.stderr if out is None else sys.stdout)
+
+
+def _refuse_place(out: Path, model: Path) -> None:
+    """Refuses to write predictions over a part of a model or a run."""
+    with told(out):
+        for folder in _target(out).parents:
+            if folder == _target(model) or holds_state(folder) or kind_of(folder / CONFIG) is not None:
+                raise ParameterError(f"'{out}' lies in '{folder}', a model or a run: choose another place for --out")
+
+
+def _target(path: Path) -> Path:
+    """Where a path leads, links followed."""
+    try:
+        return path.resolve()
+    except RuntimeError:  # as Python 3.12 and older have it
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
+def _write(out: Path, text: str) -> None:
+    """Writes a file, in place of the one that a link leads to."""
+    if out.exists() and not out.is_dir() and not out.is_file():  # a device or a pipe
+        out.write_bytes(text.encode(errors="backslashreplace"))
+        return
+    target = _target(out)
+    make_folder(target.parent)
+    write_text(target, text)
 
 
 def _accuracy(learner: Learner, graph: Graph, predicted: np.ndarray) -> Score | None:

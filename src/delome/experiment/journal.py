@@ -6,10 +6,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from delome.durable import is_there
 from delome.errors import StorageError
@@ -20,8 +20,11 @@ from delome.tracking import Reached
 KIND = "progress of a task"
 
 
-class Stopped(Exception):
-    """A run was asked to stop, and has left all that it needs to go on."""
+class Stopped(BaseException):
+    """A run was asked to stop, and has left all that it needs to go on.
+
+    Like `KeyboardInterrupt` it is no `Exception`: whoever takes any of those for a damaged file must not take this one.
+    """
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number}")
@@ -29,10 +32,11 @@ class Stopped(Exception):
 
 
 class Stop:
-    """Whether somebody has asked a run to stop."""
+    """Whether somebody has asked to stop: Ctrl-C, SIGTERM, or SIGHUP as a terminal sends it when it is closed."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
+        self._postponed = False
 
     @property
     def asked(self) -> bool:
@@ -45,21 +49,63 @@ class Stop:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """While this block runs, SIGINT and SIGTERM ask to stop; the second of them acts at once."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """While this block runs, the first signal asks to stop; the second acts at once."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             self.signal_number = number
-            for each in numbers:
-                signal.signal(each, before[each])
-            print("delome: stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+            _handle(before)
+            with suppress(OSError):  # the terminal is gone
+                print("delome: stopping after this step; once more stops at once", file=sys.stderr, flush=True)
 
-        before = {number: signal.signal(number, ask) for number in numbers}
+        before = _heeded_signals()
+        with _handled_by(ask):
+            yield
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """While this block runs, a signal raises `Stopped`; one that comes in a ``postponed`` block is only noted."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.signal_number = number
+            if not self._postponed:
+                raise Stopped(number)
+
+        with _handled_by(stop):
+            yield
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """What this block does is done as a whole."""
+        self._postponed = True
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            self._postponed = False
+
+
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
+
+
+def _heeded_signals() -> dict[int, Handler]:
+    """What each signal by which somebody asks to stop does now; one that is ignored, as by nohup, is left alone."""
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
+    found = {int(number): signal.getsignal(number) for number in numbers}
+    return {number: handler for number, handler in found.items() if handler != signal.SIG_IGN}
+
+
+def _handle(handlers: dict[int, Handler]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@contextmanager
+def _handled_by(handler: Handler) -> Iterator[None]:
+    before = _heeded_signals()
+    try:
+        _handle(dict.fromkeys(before, handler))
+        yield
+    finally:
+        _handle(before)
 
 
 class TaskJournal:
