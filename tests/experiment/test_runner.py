@@ -201,3 +201,21 @@ def test_a_run_whose_folder_is_moved_away_ends_and_writes_nothing_under_the_old_
         assert sorted(each.name for each in place.iterdir()) == ["config.json", "events.jsonl"]
     with RunFolder.open(moved, config, stream.fingerprint()) as folder:
         assert len(run(config, stream, folder).seeds[0].tasks) == 3
+
+
+@pytest.mark.parametrize("name", ["seed-0/progress", "seed-0/model", "seed-0"])
+def test_a_link_in_a_run_folder_does_not_lead_to_files_elsewhere(name: str, tmp_path: Path) -> None:
+    config = small_config()
+    stream, place, other = config.stream(), tmp_path / "run", tmp_path / "other"
+    FineTune().save(other)
+    (other / ".writing-mine").write_text("precious")
+    before = {file.name: file.read_bytes() for file in other.iterdir()}
+    RunFolder.open(place, config, stream.fingerprint()).close()
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).symlink_to(other, target_is_directory=True)
+    with (
+        RunFolder.open(place, config, stream.fingerprint()) as folder,
+        pytest.raises(StorageError, match=rf"'.*{name}' is a link: put the folder that it leads to in its place"),
+    ):
+        run(config, stream, folder, checkpoint_every=0)
+    assert {file.name: file.read_bytes() for file in other.iterdir()} == before

@@ -12,6 +12,7 @@ from rich.console import Console
 from delome.cli.app import AsJson, DataRoot, app, tell
 from delome.columns import Setting
 from delome.errors import ParameterError
+from delome.experiment.folder import RunFolder
 from delome.experiment.journal import Stopped
 
 
@@ -65,7 +66,7 @@ def run(
     A run that was interrupted, even killed, goes on where it was when the same command is given again, and ends with
     the identical result.
     """
-    from delome.experiment import RunConfig, RunFolder, Stop
+    from delome.experiment import RunConfig, Stop
     from delome.experiment import run as run_config
     from delome.report.figures import write_figures
     from delome.report.progress import RunProgress
@@ -92,8 +93,7 @@ def run(
         stream = config.stream(data_root, progress.loading)
         place = out or Path("runs") / config.slug
         with RunFolder.open(place, config, stream.fingerprint(), fresh=fresh) as folder:
-            for note in folder.notes:
-                tell(f"note: {note}")
+            _tell_notes(folder)
             try:
                 with stop.on_signals():
                     result = run_config(
@@ -105,8 +105,13 @@ def run(
                 folder.discard_if_empty()
                 raise
             if progress.tasks == 0:
-                tell("note: this run was finished before: these are its results, and --fresh runs it again")
-            figures = write_figures(folder, result)
+                folder.notes.append("this run was finished before: these are its results, and --fresh runs it again")
+            if folder.unwritable:
+                folder.notes.append(
+                    f"'{folder.path}' cannot be written ({folder.unwritable}): figures are as they were"
+                )
+            _tell_notes(folder)
+            figures = [] if folder.unwritable else write_figures(folder, result)
     given = {"backbone": backbone, "budget": budget, "epochs": epochs}
     if ignored := [name for name, value in given.items() if value is not None and name not in config.parameters]:
         tell(f"note: method {method} has no {' and no '.join(ignored)}: ignored")
@@ -114,6 +119,13 @@ def run(
         print(json.dumps(result.as_dict(), allow_nan=False))
         return
     _print_result(result, folder.path, figures)
+
+
+def _tell_notes(folder: RunFolder) -> None:
+    """Says what is to be noted about a run folder, once."""
+    for note in folder.notes:
+        tell(f"note: {note}")
+    folder.notes.clear()
 
 
 def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
@@ -125,8 +137,5 @@ def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     console.print(phase_table(result))
     for line in summary_lines(result):
         console.print(line, highlight=False)
-    console.print(
-        f"run folder: {literal(folder)} ({', '.join(figure.name for figure in figures)})",
-        highlight=False,
-        soft_wrap=True,
-    )
+    drawn = f" ({', '.join(figure.name for figure in figures)})" if figures else ""
+    console.print(f"run folder: {literal(folder)}{drawn}", highlight=False, soft_wrap=True)

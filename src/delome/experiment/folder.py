@@ -11,6 +11,7 @@ Every file is complete or absent, and checked when it is read back.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -40,6 +41,7 @@ from delome.experiment.config import RunConfig, versions
 
 CONFIG, EVENTS = "config.json", "events.jsonl"
 CONFIG_KIND = "configuration of a run"
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class RunFolder:
@@ -52,12 +54,14 @@ class RunFolder:
         self._made: list[Path] = []
         self._claim = ExitStack()
         self.check: Callable[[], None] = lambda: None
+        self.unwritable = ""
 
     @classmethod
     def open(cls, path: Path, config: RunConfig, fingerprint: str = "", *, fresh: bool = False) -> Self:
         """Creates the folder, or takes up again the one of the same configuration; nobody else can until it is closed.
 
-        ``fresh`` moves a folder that is there out of the way, as a backup.
+        ``fresh`` moves a folder that is there out of the way, as a backup. Of a folder that cannot be written, and is
+        therefore not claimed, ``unwritable`` says why: a run that was finished there can still be shown.
         """
         folder = cls(path)
         with told(path):
@@ -66,7 +70,12 @@ class RunFolder:
             if fresh:
                 folder._set_aside()
             folder._made = make_folder(path)
-            folder.check = folder._claim.enter_context(sole_writer(path))
+            try:
+                folder.check = folder._claim.enter_context(sole_writer(path))
+            except OSError as error:
+                if error.errno not in READ_ONLY or not is_there(path / CONFIG):
+                    raise
+                folder.unwritable, folder.check = error.strerror or str(error), folder._refuse
         try:
             folder._take_up(config, fingerprint)
         except BaseException:
@@ -75,6 +84,9 @@ class RunFolder:
             folder.close()
             raise
         return folder
+
+    def _refuse(self) -> None:
+        raise RunFolderError(f"cannot write '{self.path}': {self.unwritable}")
 
     def _take_up(self, config: RunConfig, fingerprint: str) -> None:
         remove_leftovers(self.path)
@@ -153,7 +165,9 @@ class RunFolder:
         return any(self.path.glob("seed-*/*"))
 
     def event(self, name: str, **details: Any) -> None:
-        """Adds a line to the log."""
+        """Adds a line to the log, if there can be one."""
+        if self.unwritable:
+            return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.check()
         with told(self.path / EVENTS):
