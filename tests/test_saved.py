@@ -57,13 +57,13 @@ def learner(name: str, toy_stream: TaskStream) -> Learner:
 
 
 def hollow(state: State) -> Iterator[tuple[str, State]]:
-    """States in which a table and what belongs to it is empty, and wide or long beyond all measure."""
+    """States in which a table and what belongs to it is empty, be it wide or long beyond all measure."""
     for name, tensor in state.tensors.items():
         if tensor.dim() != 2 or name.startswith("adam.") or name.endswith("momentum"):
             continue
         own = name.removeprefix("model.")
         family = {name, f"adam.{own}.exp_avg", f"adam.{own}.exp_avg_sq", f"{name}.momentum"} & state.tensors.keys()
-        for shape in ((0, MANY), (MANY, 0)):
+        for shape in ((0, MANY), (MANY, 0), (0, tensor.shape[1]), (tensor.shape[0], 0)):
             empty = dict.fromkeys(family, torch.empty(shape, dtype=tensor.dtype))
             yield f"{name} of shape {shape}", State(state.tensors | empty, state.values)
 
