@@ -75,6 +75,7 @@ def in_words(parameter: object) -> str | None:
         (("--seed", "-1"), r"seed must be at least 0, not -1"),
         (("--split-seed", "-1"), r"split_seed must be at least 0, not -1"),
         (("--device", "abacus"), r"device 'abacus' cannot be used here: try auto or cpu"),
+        (("--device", "privateuseone"), r"device 'privateuseone' cannot be used here: try auto or cpu"),
     ],
     ids=in_words,
 )

@@ -18,6 +18,7 @@ import pytest
 
 import delome
 import delome.cli.model
+import delome.store
 
 Cli = Callable[..., Any]
 SMALL = ("--method", "finetune", "--set", "epochs=3", "--set", "hidden=8")
@@ -295,7 +296,7 @@ def test_learning_succeeds_with_the_model_even_if_nothing_can_be_printed(
     why = {"full": "No space left on device", "closed": "Bad file descriptor"}[stream]
     assert (ended.returncode, ended.stderr) == (
         0,
-        f"delome: the model in 'm' was replaced, but what it has learned cannot be printed: {why}\n",
+        f"delome: the model in 'm' was replaced, though the command then failed: {why}\n",
     )
     assert delome.load(folder / "m").classes == [0, 1]
 
@@ -315,8 +316,27 @@ def test_a_signal_that_comes_when_the_model_was_replaced_is_no_failure(
     outcome = cli("learn", "--model", "m", "--graph", graph(0, 1), *SMALL)
     assert outcome.code == 0
     assert outcome.out.startswith("task 0: learned 24 nodes")
-    assert ("the model in 'm' was replaced, but" in outcome.err) != postponed
+    assert ("the model in 'm' was replaced, though" in outcome.err) != postponed
     assert delome.load(folder / "m").classes == [0, 1]
+
+
+def test_a_failure_after_the_model_was_replaced_is_no_failure(
+    cli: Cli, graph: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+
+    def fail(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    for name, code in (("write_document", 2), ("_own_files", 0)):  # before and after the manifest is in place
+        with monkeypatch.context() as patch:
+            patch.setattr(delome.store, name, fail)
+            patch.setattr(delome.cli.model, "drop_output", lambda: None)
+            outcome = cli("learn", "--model", "m", "--graph", graph(2, 3))
+        assert outcome.code == code
+        assert outcome.err.endswith("cannot write 'm': Input/output error\n")
+        assert ("the model in 'm' was replaced, though the command then failed: " in outcome.err) == (code == 0)
+        assert delome.load(folder / "m").classes == ([0, 1] if code else [0, 1, 2, 3])
 
 
 def predicted(cli: Cli, graph: Callable[..., str], out: str) -> Any:

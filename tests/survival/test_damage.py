@@ -355,6 +355,9 @@ PROGRESS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], o
         {"train/model.first": tensors["train/model.first"].T.contiguous()}
     ),
     "a moment is missing": lambda about, values, tensors: tensors.pop("train/adam.first.step"),
+    "a moment is wide and empty": lambda about, values, tensors: tensors.update(
+        {"train/adam.first.exp_avg": tensors["train/adam.first.exp_avg"][:0].clone()}
+    ),
 }
 
 

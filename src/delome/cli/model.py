@@ -18,6 +18,7 @@ from delome.durable import LOCK, is_there, kind_of, make_folder, sole_writer, to
 from delome.errors import ParameterError, StateError, StorageError
 from delome.experiment.folder import CONFIG
 from delome.experiment.journal import Stop
+from delome.foreign import MOST_DOCUMENT, read_regular
 from delome.graph import Graph
 from delome.live import labelled_nodes
 from delome.methods import Learner, method
@@ -77,8 +78,11 @@ def learn(
                         _refuse_infinite(learner)
                         check()
                         with stop.postponed():
-                            write(learner, model)
-                            replaced = True
+                            before = _manifest(model)
+                            try:
+                                write(learner, model)
+                            finally:
+                                replaced = _manifest(model) != before
             assert data.labels is not None
             _print_learned(model, learner, data.labels[nodes], known, tracker.seconds, as_json)
     except BaseException as error:
@@ -88,7 +92,15 @@ def learn(
         # the model decides: told of a failure, a scheduler would have the same day learned twice
         reason = error.strerror or error if isinstance(error, OSError) else error
         drop_output()
-        tell(f"the model in '{model}' was replaced, but what it has learned cannot be printed: {reason}")
+        tell(f"the model in '{model}' was replaced, though the command then failed: {reason}")
+
+
+def _manifest(model: Path) -> bytes:
+    """What says which model is there; nothing if there is none."""
+    try:
+        return read_regular(model / MANIFEST, MOST_DOCUMENT)
+    except OSError:
+        return b""
 
 
 def _print_learned(
