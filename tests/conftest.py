@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,3 +159,27 @@ def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
         return Outcome(leaving.value.code or 0, out, err)
 
     return run
+
+
+@pytest.fixture
+def read_only() -> Callable[[Path], AbstractContextManager[None]]:
+    """While such a block runs, nothing below a folder can be changed, as on a disk that is mounted so."""
+
+    def refuse(folder: Path, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *arguments: Any, **options: Any) -> Any:
+            reads = name == "open" and not arguments[0] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if not isinstance(path, int) and not reads and Path(path).absolute().is_relative_to(folder):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+            return real(path, *arguments, **options)
+
+        return call
+
+    @contextmanager
+    def block(folder: Path) -> Iterator[None]:
+        calls = {name: getattr(os, name) for name in ("open", "mkdir", "rmdir", "unlink", "replace", "rename", "chmod")}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, real in calls.items():
+                patch.setattr(os, name, refuse(folder, name, real))
+            yield
+
+    return block

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -74,6 +76,7 @@ def in_words(parameter: object) -> str | None:
         (("--seed", "-1"), r"seed must be at least 0, not -1"),
         (("--split-seed", "-1"), r"split_seed must be at least 0, not -1"),
         (("--device", "abacus"), r"device 'abacus' cannot be used here: try auto or cpu"),
+        (("--device", "privateuseone"), r"device 'privateuseone' cannot be used here: try auto or cpu"),
     ],
     ids=in_words,
 )
@@ -483,3 +486,61 @@ def test_a_run_that_does_not_fit_in_memory_is_refused_and_leaves_nothing(cli: Cl
 def test_help_names_the_defaults_that_are_resolved_later(cli: Cli) -> None:
     outcome = cli("run", "--help")
     assert "[default: the method's, mostly 200]" in " ".join(outcome.out.split())
+
+
+def test_a_finished_run_on_a_read_only_disk_is_shown_again(
+    cli: Cli, folder: Path, read_only: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    assert cli("run", *SMALL, "--out", "run").code == 0
+    before = {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()}
+    finished = "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
+    unwritable = "delome: note: 'run' cannot be written (Read-only file system): figures are as they were\n"
+    with read_only(folder):
+        shown = cli("run", *SMALL, "--out", "run")
+        assert (shown.code, shown.err) == (0, finished + unwritable)
+        assert "run folder: run\n" in shown.out
+        assert cli("run", *SMALL, "--out", "run", "--json").document["matrices"]
+        other = cli("run", *SMALL, "--seed", "1", "--out", "run")
+        assert other.code == 2 and "holds another run" in other.err
+        fresh = cli("run", *SMALL, "--out", "run", "--fresh")
+        assert (fresh.code, fresh.err) == (2, "delome: cannot write 'run': Read-only file system\n")
+    assert {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()} == before
+
+
+def test_an_unfinished_run_on_a_read_only_disk_is_refused(
+    cli: Cli, folder: Path, read_only: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    assert cli("run", *SMALL, "--seeds", "2", "--out", "run").code == 0
+    (folder / "run" / "seed-1" / "result.json").unlink()
+    shutil.rmtree(folder / "run" / "seed-1" / "model")
+    before = {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()}
+    with read_only(folder):
+        outcome = cli("run", *SMALL, "--seeds", "2", "--out", "run")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "delome: cannot write 'run': Read-only file system\n"
+    assert {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()} == before
+
+
+CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "model gone": ("model", lambda seed: shutil.rmtree(seed / "model")),
+    "manifest gone": ("model", lambda seed: (seed / "model" / "manifest.json").unlink()),
+    "tensors gone": ("model", lambda seed: next((seed / "model").glob("*.safetensors")).unlink()),
+    "tensors edited": ("model", lambda seed: next((seed / "model").glob("*.safetensors")).write_bytes(b"x")),
+    "another model": ("model", lambda seed: delome.FineTune().save(seed / "model")),
+    "matrix gone": ("matrix.csv", lambda seed: (seed / "matrix.csv").unlink()),
+    "matrix edited": ("matrix.csv", lambda seed: (seed / "matrix.csv").write_text("after_task,task_0\n0,100\n")),
+    "matrix a folder": ("matrix.csv", lambda seed: ((seed / "matrix.csv").unlink(), (seed / "matrix.csv").mkdir())),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_finished_run_says_what_is_gone_or_was_changed(change: str, cli: Cli, folder: Path) -> None:
+    first = cli("run", *SMALL, "--out", "run", "--json")
+    name, do = CHANGES[change]
+    do(folder / "run" / "seed-0")
+    again = cli("run", *SMALL, "--out", "run", "--json")
+    assert again.code == 0 and again.document["matrices"] == first.document["matrices"]
+    assert again.err == (
+        f"delome: note: 'run/seed-0/{name}' is gone, or not as the run left it\n"
+        "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
+    )

@@ -43,8 +43,8 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def assert_one_sentence(outcome: Any) -> None:
-    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1), outcome.err
-    assert outcome.err.startswith("delome: ") and "scale" in outcome.err
+    assert (outcome.code, outcome.out, len(outcome.notes)) == (2, "", 1), outcome.err
+    assert outcome.notes[0].startswith("delome: ") and "scale" in outcome.notes[0]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_run_ends_where_it_diverges_and_can_be_taken_up_there(
     assert learner.columns.tasks == [(0, 1)]
     assert not learner.state().not_finite()
     again = cli(*arguments)
-    assert (again.code, again.err) == (outcome.code, outcome.err)
+    assert (again.code, again.notes) == (2, ["delome: note: resuming at task 2 of 2", *outcome.notes])
     assert snapshot(folder) == before
 
 

@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import shlex
 import shutil
-from collections.abc import Callable
+import signal
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,8 @@ import numpy as np
 import pytest
 
 import delome
+import delome.cli.model
+import delome.store
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 
@@ -288,3 +296,234 @@ def test_the_json_document_of_predictions_holds_the_table(cli: Cli, graph: Calla
         rows = list(csv.DictReader(file))
     for name, values in columns.items():
         assert [row[name] for row in rows] == ["" if value is None else str(value) for value in values]
+
+
+HOSTILE = ["\x1b[2Jape", '=HYPERLINK("http://x")', "a\r9,9,forged"]
+
+
+def test_names_reach_a_file_quoted_and_a_terminal_printable(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    described = {"class_names": np.array(HOSTILE), "features": np.repeat(10 * np.eye(3), 8, axis=0)}
+    outcome = cli("learn", "--model", "m", "--graph", graph(0, 1, 2, **described), *SMALL[:2], "--set", "epochs=40")
+    assert r"\x1b[2Jape (8)" in outcome.out and r"a\r9,9,forged (8)" in outcome.out
+    assert all(line.isprintable() for line in outcome.out.splitlines())
+    printed = cli("predict", "--model", "m", "--graph", graph(0, 1, 2, **described))
+    assert all(line.isprintable() for line in [*printed.out.split("\n"), *printed.err.split("\n")])
+    assert cli("predict", "--model", "m", "--graph", graph(0, 1, 2, **described), "--out", "p.csv").code == 0
+    with (folder / "p.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows] == ["node", *map(str, range(24))]
+    fields = {"0": HOSTILE[0], "1": f"'{HOSTILE[1]}", "2": HOSTILE[2]}
+    assert all(row[2] == fields[row[1]] for row in rows[1:])
+    assert {row[1] for row in rows[1:]} == {"0", "1", "2"}
+
+
+def test_text_labels_reach_a_file_quoted_and_a_terminal_printable(
+    cli: Cli, write_npz: Callable[..., Path], folder: Path
+) -> None:
+    told_apart = np.repeat(10 * np.eye(3), 8, axis=0)
+    name = f"file:{write_npz(labels=np.repeat(HOSTILE, 8), features=told_apart)}"
+    outcome = cli("learn", "--model", "m", "--graph", name, *SMALL[:2], "--set", "epochs=40")
+    assert r"\x1b[2Jape (8)" in outcome.out and all(line.isprintable() for line in outcome.out.split("\n"))
+    assert cli("learn", "--model", "m", "--graph", name, "--json").document["classes"] == sorted(HOSTILE)
+    printed = cli("predict", "--model", "m", "--graph", name)
+    assert r"\x1b[2Jape" in printed.out and all(line.isprintable() for line in printed.out.split("\n"))
+    document = cli("predict", "--model", "m", "--graph", name, "--out", "p.csv", "--json").document
+    assert set(document["predictions"]["label"]) == set(HOSTILE)
+    with (folder / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["label"].removeprefix("'") for row in rows] == document["predictions"]["label"]
+    assert {row["label"] for row in rows} == {HOSTILE[0], f"'{HOSTILE[1]}", HOSTILE[2]}
+    shown = cli("datasets", "show", name).out
+    assert r"\x1b[2Jape" in shown and "\x1b" not in shown and "\r" not in shown
+
+
+def test_names_in_a_listing_are_printable(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    name = graph(0, 1, 2, class_names=np.array(HOSTILE))
+    outcome = cli("datasets", "show", name)
+    assert r"\x1b[2Jape" in outcome.out and "\x1b" not in outcome.out and "\r" not in outcome.out
+    odd = Path(name.removeprefix("file:")).rename(folder / "\x1b[2J.npz")
+    outcome = cli("run", "--dataset", f"file:{odd}", "--method", "finetune", "--epochs", "1", "--out", "\x1b[3J")
+    assert outcome.code == 0
+    assert r"\x1b[2J.npz" in outcome.out and r"run folder: \x1b[3J (" in outcome.out and "\x1b" not in outcome.out
+    outcome = cli(
+        "run", "--dataset", f"file:{odd}", "--method", "finetune", "--epochs", "1", "--out", "\x1b[3J", "--fresh"
+    )
+    assert outcome.notes == [r"delome: note: the run that was there is kept in '\x1b[3J.backup-1'"]
+
+
+class Killed(BaseException):
+    pass
+
+
+@contextmanager
+def killed_at_rename(number: int) -> Iterator[None]:
+    """While this block runs, the renaming of this number ends it, after which nothing is cleaned up."""
+    done, calls = 0, {name: getattr(os, name) for name in ("replace", "unlink", "rmdir")}
+
+    def rename(*arguments: Any, **options: Any) -> None:
+        nonlocal done
+        done += 1
+        if done > number:
+            raise Killed
+        calls["replace"](*arguments, **options)
+
+    def remove(name: str) -> Callable[..., None]:
+        return lambda *arguments, **options: None if done > number else calls[name](*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(os, "replace", rename)
+        patch.setattr(os, "unlink", remove("unlink"))
+        patch.setattr(os, "rmdir", remove("rmdir"))
+        yield
+
+
+def test_a_first_model_whose_writing_was_killed_is_begun_again(
+    cli: Cli, graph: Callable[..., str], folder: Path
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    whole = snapshot(folder)
+    shutil.rmtree(folder / "m")
+    for number in range(2):
+        with killed_at_rename(number):
+            cli("learn", "--model", "m", "--graph", graph(0, 1), *SMALL)
+        left = sorted(file.name for file in (folder / "m").iterdir())
+        assert "manifest.json" not in left and any(name.startswith(".writing-") for name in left)
+        assert any(name.startswith("state-") for name in left) == (number == 1)
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    assert snapshot(folder) == whole
+
+
+def test_a_model_whose_folder_is_moved_away_while_it_learns_stays_as_it_was(
+    cli: Cli, graph: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    before = snapshot(folder / "m")
+    real = delome.FineTune.observe
+
+    def observe(self: Any, *arguments: Any) -> None:
+        real(self, *arguments)
+        (folder / "m").rename(folder / "moved")
+
+    monkeypatch.setattr(delome.FineTune, "observe", observe)
+    outcome = cli("learn", "--model", "m", "--graph", graph(2, 3))
+    assert outcome.code == 2 and "'m' was moved away or removed while it was written to" in outcome.err
+    assert [place.name for place in folder.iterdir()] == ["moved"]
+    assert snapshot(folder / "moved").items() >= before.items()
+
+
+PROGRAM = Path(sysconfig.get_path("scripts")) / "delome"
+
+
+@pytest.mark.parametrize("stream", ["full", "closed"])
+def test_learning_succeeds_with_the_model_even_if_nothing_can_be_printed(
+    stream: str, graph: Callable[..., str], folder: Path
+) -> None:
+    command = [PROGRAM, "learn", "--model", "m", "--graph", graph(0, 1), *SMALL]
+    shell = f"{shlex.join(map(str, command))} {'> /dev/full' if stream == 'full' else '>&-'}"
+    ended = subprocess.run(shell, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    why = {"full": "No space left on device", "closed": "Bad file descriptor"}[stream]
+    assert (ended.returncode, ended.stderr) == (
+        0,
+        f"delome: the model in 'm' was replaced, though the command then failed: {why}\n",
+    )
+    assert delome.load(folder / "m").classes == [0, 1]
+
+
+@pytest.mark.parametrize("postponed", [True, False])
+def test_a_signal_that_comes_when_the_model_was_replaced_is_no_failure(
+    postponed: bool, cli: Cli, graph: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminate(*arguments: Any) -> None:
+        real(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+
+    name = "write" if postponed else "_print_learned"
+    real = getattr(delome.cli.model, name)
+    monkeypatch.setattr(delome.cli.model, name, terminate)
+    monkeypatch.setattr(delome.cli.model, "drop_output", lambda: None)
+    outcome = cli("learn", "--model", "m", "--graph", graph(0, 1), *SMALL)
+    assert outcome.code == 0
+    assert outcome.out.startswith("task 0: learned 24 nodes")
+    assert ("the model in 'm' was replaced, though" in outcome.err) != postponed
+    assert delome.load(folder / "m").classes == [0, 1]
+
+
+def test_a_failure_after_the_model_was_replaced_is_no_failure(
+    cli: Cli, graph: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+
+    def fail(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    for name, code in (("write_document", 2), ("_own_files", 0)):  # before and after the manifest is in place
+        with monkeypatch.context() as patch:
+            patch.setattr(delome.store, name, fail)
+            patch.setattr(delome.cli.model, "drop_output", lambda: None)
+            outcome = cli("learn", "--model", "m", "--graph", graph(2, 3))
+        assert outcome.code == code
+        assert outcome.err.endswith("cannot write 'm': Input/output error\n")
+        assert ("the model in 'm' was replaced, though the command then failed: " in outcome.err) == (code == 0)
+        assert delome.load(folder / "m").classes == ([0, 1] if code else [0, 1, 2, 3])
+
+
+def predicted(cli: Cli, graph: Callable[..., str], out: str) -> Any:
+    return cli("predict", "--model", "m", "--graph", graph(0, 1), "--out", out)
+
+
+def test_predictions_keep_the_mode_and_follow_links(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    (folder / "kept").mkdir()
+    (folder / "kept" / "p.csv").write_text("old")
+    (folder / "kept" / "p.csv").chmod(0o600)
+    (folder / "link.csv").symlink_to("kept/p.csv")
+    (folder / "dangling.csv").symlink_to("kept/new.csv")
+    for out in ("link.csv", "dangling.csv"):
+        assert predicted(cli, graph, out).code == 0
+        assert (folder / out).is_symlink()
+        assert (folder / out).read_text().startswith("node,label,name,probability\n0,")
+    assert (folder / "kept" / "p.csv").stat().st_mode & 0o777 == 0o600
+    (folder / "loop.csv").symlink_to("loop.csv")
+    outcome = predicted(cli, graph, "loop.csv")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "out",
+    ["m/manifest.json", "m/p.csv", "m/deep/er/p.csv", "link.csv", "r/p.csv", "r/config.json", "r/seed-0/p.csv",
+     "r/seed-0/model/p.csv", "other/p.csv", "../here/m/p.csv"],
+)  # fmt: skip
+def test_predictions_are_not_written_into_a_model_or_a_run(
+    out: str, cli: Cli, graph: Callable[..., str], folder: Path
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    assert cli("run", "--dataset", graph(0, 1), *SMALL, "--out", "r").code == 0
+    shutil.copytree(folder / "m", folder / "other")
+    (folder / "other" / "manifest.json").write_text("damaged")
+    (folder / "link.csv").symlink_to("m/manifest.json")
+    before = snapshot(folder)
+    outcome = predicted(cli, graph, out)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert f"delome: '{out}' lies in " in outcome.err and "choose another place for --out" in outcome.err
+    assert snapshot(folder) == before
+
+
+def test_predictions_beside_a_manifest_of_others_are_written(cli: Cli, graph: Callable[..., str], folder: Path) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    (folder / "page").mkdir()
+    (folder / "page" / "manifest.json").write_text('{"name": "page", "kind": "extension"}')
+    (folder / "page" / "config.json").write_text("[]")
+    assert predicted(cli, graph, "page/p.csv").code == 0
+    assert predicted(cli, graph, "new/folder/p.csv").code == 0
+
+
+def test_what_a_killed_prediction_left_is_removed_by_the_next(
+    cli: Cli, graph: Callable[..., str], folder: Path
+) -> None:
+    learned(cli, "--graph", graph(0, 1), *SMALL)
+    (folder / "out").mkdir()
+    with killed_at_rename(0):
+        predicted(cli, graph, "out/p.csv")
+    assert [file.name[:9] for file in (folder / "out").iterdir()] == [".writing-"]
+    assert predicted(cli, graph, "out/p.csv").code == 0
+    assert [file.name for file in (folder / "out").iterdir()] == ["p.csv"]

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from delome.durable import (
+    FORMAT,
+    add_folder,
     append_line,
     read_document,
     remove_leftovers,
@@ -24,7 +28,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_is_replaced_when_the_block_ends_well_and_not_otherwise(tmp_path: Path) -> None:
-    target = tmp_path / "deep" / "a.txt"
+    target = tmp_path / "a.txt"
     write_text(target, "old")
     with pytest.raises(KeyError), replacing(target) as temporary:
         temporary.write_text("half")
@@ -56,7 +60,7 @@ def test_a_document_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     write_document(tmp_path / "a.json", "example", content)
     assert read_document(tmp_path / "a.json", "example") == content
     raw = json.loads((tmp_path / "a.json").read_text())
-    assert raw["kind"] == "example" and raw["format"] == 1 and len(raw["sha256"]) == 64
+    assert raw["kind"] == "example" and raw["format"] == FORMAT and len(raw["sha256"]) == 64
 
 
 def changed(file: Path, **changes: object) -> None:
@@ -70,7 +74,10 @@ def changed(file: Path, **changes: object) -> None:
         ({"sha256": "0" * 64}, "is damaged"),
         ({"sha256": None}, "is damaged"),
         ({"kind": "other"}, "is not a example of delome: it is damaged or of another kind"),
-        ({"format": 2}, "has format '2', and this version of delome reads 1: use the version that wrote it"),
+        (
+            {"format": FORMAT + 1},
+            f"has format '{FORMAT + 1}', and this version of delome reads {FORMAT}: use the version that wrote it",
+        ),
         ({"format": None}, "has format 'None'"),
     ],
 )
@@ -151,3 +158,123 @@ def test_the_claim_ends_with_an_error(tmp_path: Path) -> None:
     with sole_writer(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [60, 900, 10_000])
+def test_a_document_that_is_nested_too_deeply_is_refused(depth: int, tmp_path: Path) -> None:
+    body = f'"kind": "example", "format": {FORMAT}, "x": {"[" * depth}{"]" * depth}'
+    (tmp_path / "a.json").write_text(f"{{{body}}}")
+    with pytest.raises(StorageError, match="is not a example of delome: it is damaged or of another kind"):
+        read_document(tmp_path / "a.json", "example")
+
+
+def test_a_document_that_is_a_pipe_or_too_large_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    with pytest.raises(StorageError, match=r"cannot read '.*a.json': it is not a regular file"):
+        read_document(tmp_path / "a.json", "example")
+    write_document(tmp_path / "b.json", "example", {"x": "y" * 1000})
+    with pytest.raises(StorageError, match=r"cannot read '.*b.json': it has 1,\d+ bytes, and no more than 1,000 are"):
+        read_document(tmp_path / "b.json", "example", 1000)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "link to nothing", "folder"])
+def test_a_claim_that_is_no_regular_file_is_refused(kind: str, tmp_path: Path) -> None:
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    folder.mkdir()
+    if kind == "pipe":
+        os.mkfifo(folder / ".lock")
+    elif kind == "folder":
+        (folder / ".lock").mkdir()
+    else:
+        (folder / ".lock").symlink_to(other)
+    if kind == "link":
+        other.write_text("precious")
+    with pytest.raises(StorageError) as error, sole_writer(folder):
+        pytest.fail("claimed")
+    assert str(error.value) == f"'{folder / '.lock'}' is not a regular file: remove it and try again"
+    assert names(folder) == [".lock"]
+    assert other.exists() == (kind == "link")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_no_line_is_appended_to_what_is_no_regular_file(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("a text without a line break at its end")
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "log.jsonl")
+    else:
+        (tmp_path / "log.jsonl").symlink_to("other")
+    with pytest.raises(OSError, match="it is not a regular file"):
+        append_line(tmp_path / "log.jsonl", {"n": 1})
+    assert (tmp_path / "other").read_text() == "a text without a line break at its end"
+
+
+def test_no_folder_is_made_for_a_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_text(tmp_path / "deep" / "a.txt", "new")
+    assert names(tmp_path) == []
+    with pytest.raises(FileNotFoundError):
+        add_folder(tmp_path / "deep" / "er")
+    add_folder(tmp_path / "deep")
+    add_folder(tmp_path / "deep")
+    assert names(tmp_path) == ["deep"]
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", "old")
+    (tmp_path / "a.txt").chmod(0o640)
+    write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_killed_writer_left_is_written_over(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a.txt") as temporary:
+        pass
+    temporary.write_text("half of something longer than what comes")
+    write_text(tmp_path / "a.txt", "new")
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_a_file_that_another_is_writing_is_left_to_them(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a.txt") as temporary:
+        temporary.write_text("first")
+        with pytest.raises(OSError, match="another process is writing it"):
+            write_text(tmp_path / "a.txt", "second")
+        write_text(tmp_path / "b.txt", "other")
+        assert temporary.read_text() == "first"
+    assert [(tmp_path / name).read_text() for name in names(tmp_path)] == ["first", "other"]
+
+
+def test_writers_of_one_file_never_mix(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        for _ in range(20):
+            with suppress(OSError):
+                write_text(tmp_path / "a.txt", str(number) * 1000)
+
+    threads = [threading.Thread(target=write, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() in {str(number) * 1000 for number in range(4)}
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_writer_notices_that_its_folder_was_moved_away(successor: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with sole_writer(folder) as check:
+        check()
+        folder.rename(tmp_path / "moved")
+        if successor:
+            folder.mkdir()
+            (folder / ".lock").touch()
+        with pytest.raises(StorageError) as error:
+            check()
+    assert str(error.value) == (
+        f"'{folder}' was moved away or removed while it was written to: nothing more is written; "
+        "give the command again with the folder's new name"
+    )
+    assert folder.exists() == successor

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ import torch
 from delome.durable import write_document
 from delome.errors import StorageError
 from delome.state import State
-from delome.store import MANIFEST, load_state, remove_state, save_state
+from delome.store import MANIFEST, MOST_HEADER, load_state, remove_state, remove_unfinished, save_state
 
 
 def example(x: float = 1.0) -> State:
@@ -26,8 +29,8 @@ def example(x: float = 1.0) -> State:
 
 
 def test_a_state_is_read_back_bit_for_bit(tmp_path: Path) -> None:
-    save_state(tmp_path / "deep" / "s", "example", {"method": "m"}, example())
-    about, state = load_state(tmp_path / "deep" / "s", "example")
+    save_state(tmp_path / "s", "example", {"method": "m"}, example())
+    about, state = load_state(tmp_path / "s", "example")
     assert about == {"method": "m"}
     assert state.values == example().values
     assert state.tensors.keys() == example().tensors.keys()
@@ -114,3 +117,101 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     save_state(tmp_path, "example", {}, example(2.0))
     remove_state(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["bert.safetensors"]
+
+
+def put(folder: Path, content: bytes) -> Path:
+    """A state whose one tensor file has this content, with the right checksum."""
+    checksum = hashlib.sha256(content).hexdigest()
+    file = folder / f"state-{checksum[:16]}.safetensors"
+    file.write_bytes(content)
+    write_document(folder / MANIFEST, "example", {"values": {}, "files": {file.name: checksum}})
+    return file
+
+
+def tensor_file(header: object, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def entry(shape: list[int], end: int = 0, dtype: str = "F32") -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [0, end]}
+
+
+ODD_FILES = {
+    "wide and empty": tensor_file({"x": entry([0, 5_000_000])}),
+    "long and empty": tensor_file({"x": entry([5_000_000, 0])}),
+    "beyond all numbers": tensor_file({"x": entry([2**63, 0])}),
+    "negative": tensor_file({"x": entry([-1, 0])}),
+    "a size that is none": tensor_file({"x": entry([True])}, bytes(4)),
+    "data that is not there": tensor_file({"x": entry([3], 12)}, bytes(8)),
+    "data that nobody names": tensor_file({"x": entry([2], 8)}, bytes(12)),
+    "a large header": tensor_file(b"{}" + b" " * MOST_HEADER),
+    "many tensors": tensor_file({f"{number:030}": entry([0]) for number in range(100_000)}),
+    "a header beyond the file": (2**40).to_bytes(8, "little") + b"{}",
+    "a deep header": tensor_file(b'{"x":' * 10_000 + b"1" + b"}" * 10_000),
+    "a header that is a list": tensor_file([1]),
+    "an entry that is none": tensor_file({"x": 3}),
+    "an unknown type": tensor_file({"x": entry([2], 8, "F31")}, bytes(8)),
+    "text in place of sizes": tensor_file({"x": entry("ab")}),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_a_tensor_file_that_speaks_of_more_than_it_holds_is_refused(name: str, tmp_path: Path) -> None:
+    file = put(tmp_path, ODD_FILES[name])
+    with pytest.raises(StorageError) as error:
+        load_state(tmp_path, "example")
+    assert str(error.value) == f"'{file}' is damaged: it is no safetensors file"
+
+
+def test_a_tensor_file_as_the_ones_above_is_read(tmp_path: Path) -> None:
+    put(tmp_path, tensor_file({"__metadata__": {"a": "b"}, "x": entry([0, 3]), "y": entry([2], 8)}, bytes(8)))
+    tensors = load_state(tmp_path, "example")[1].tensors
+    assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == {"x": (0, 3), "y": (2,)}
+
+
+def test_a_pipe_in_place_of_a_tensor_file_is_neither_read_nor_kept(tmp_path: Path) -> None:
+    save_state(tmp_path, "example", {}, example())
+    for file in tmp_path.glob("*.safetensors"):
+        file.unlink()
+        os.mkfifo(file)
+    with pytest.raises(StorageError, match="it is not a regular file"):
+        load_state(tmp_path, "example")
+    (tmp_path / MANIFEST).unlink()
+    os.mkfifo(tmp_path / MANIFEST)
+    with pytest.raises(StorageError, match="it is not a regular file"):
+        load_state(tmp_path, "example")
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_what_was_left_of_a_first_state_is_removed_and_what_lost_its_manifest_is_not(
+    written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import delome.store as store
+
+    class Killed(BaseException):
+        pass
+
+    real, count = store.write_bytes, 0
+
+    def write(target: Path, content: bytes) -> None:
+        nonlocal count
+        if count == written:
+            (target.parent / ".writing-half").write_bytes(b"half")
+            raise Killed
+        count += 1
+        real(target, content)
+
+    monkeypatch.setattr(store, "write_bytes", write)
+    with pytest.raises(Killed):
+        save_state(tmp_path, "example", {}, example())
+    (tmp_path / "mine.txt").write_text("precious")
+    remove_unfinished(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+    monkeypatch.undo()
+    save_state(tmp_path, "example", {}, example())
+    (tmp_path / MANIFEST).unlink()
+    before = sorted(tmp_path.iterdir())
+    remove_unfinished(tmp_path)
+    assert sorted(tmp_path.iterdir()) == before and len(before) == 4

@@ -112,3 +112,19 @@ def test_steps_of_an_earlier_life_are_loaded_and_left_out(done: int) -> None:
 def test_more_steps_than_there_are_cannot_have_been_done() -> None:
     with pytest.raises(StateError, match="5 steps of add are said to be done, but there are only 4"):
         counting(Tracker(Notebook({"add": Reached(5, 0.0, State(values={"sum": 1}))})), 4)
+
+
+def test_what_cannot_be_taken_back_is_told_in_a_sentence() -> None:
+    class Left:
+        def found(self, phase: str) -> Reached:
+            return Reached(1, 0.0, State(values={"drawn": "nonsense"}))
+
+        def reached(self, *_: object) -> None:
+            pytest.fail("a step was done")
+
+    def load(state: State) -> None:
+        int(state.value("drawn"))
+
+    with pytest.raises(StateError) as error:
+        list(Tracker(Left()).steps("memory", 3, State, load))
+    assert str(error.value) == "what was reached in phase 'memory' does not fit the learner (ValueError)"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from delome.printable import printable
+
 
 class DelomeError(Exception):
     """Base of all errors raised on purpose; the command line prints its sentence and exits with 2."""
@@ -56,7 +58,7 @@ def one_line(sentence: str) -> str:
     unknown method 'a\\nb'
     """
     short = sentence if len(sentence) <= 2000 else f"{sentence[:1000]} … {sentence[-800:]}"
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in short)
+    return printable(short)
 
 
 def shown(value: object) -> str:

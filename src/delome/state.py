@@ -20,15 +20,17 @@ class State:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
 
-    def tensor(self, name: str, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
-        """Tensor by name, refused unless it has this shape and type."""
+    def tensor(self, name: str, shape: Sequence[int | None], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Tensor by name, refused unless it has this type and shape; ``None`` stands for any size."""
         if name not in self.tensors:
             raise StateError(f"the state does not fit the learner: it has no '{name}'")
         found = self.tensors[name]
-        if tuple(found.shape) != tuple(shape) or found.dtype != dtype:
+        sizes = [*found.shape, *[0] * len(shape)]
+        wanted = tuple(sizes[place] if size is None else size for place, size in enumerate(shape))
+        if tuple(found.shape) != wanted or found.dtype != dtype:
             raise StateError(
                 f"the state does not fit the learner: '{name}' is {found.dtype} of shape {tuple(found.shape)}, "
-                f"not {dtype} of shape {tuple(shape)}"
+                f"not {dtype} of shape {wanted}"
             )
         if not _is_finite(found):
             raise StateError(f"the state does not fit the learner: '{name}' holds numbers that are not finite")

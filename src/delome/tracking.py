@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from delome.errors import StateError
+from delome.errors import DelomeError, StateError
 from delome.state import State
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Tracker:
             first = earlier.done
             if first > total:
                 raise StateError(f"{first} steps of {name} are said to be done, but there are only {total}")
-            load(earlier.state)
+            _take_back(name, earlier.state, load)
             self.seconds[name] = self.seconds.get(name, 0.0) + earlier.seconds
         seconds = self.seconds.get(name, 0.0)
         with self.phase(name, total, first) as step:
@@ -108,3 +108,13 @@ class Tracker:
 
     def show(self, phase: str, done: int, total: int) -> None:
         """Called at the start of a phase and after each of its steps."""
+
+
+def _take_back(phase: str, state: State, load: Callable[[State], None]) -> None:
+    try:
+        load(state)
+    except DelomeError:
+        raise
+    except Exception as error:  # nobody knows what a foreign state leads to
+        reason = type(error).__name__
+        raise StateError(f"what was reached in phase '{phase}' does not fit the learner ({reason})") from None

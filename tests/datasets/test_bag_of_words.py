@@ -10,7 +10,7 @@ from torch_geometric.io import read_npz
 
 from delome import Graph
 from delome.datasets import bag_of_words
-from delome.datasets.reading import silent
+from delome.datasets.reading import Statistics, silent
 
 WriteNpz = Callable[..., Path]
 
@@ -27,14 +27,14 @@ def assert_equal_to_pyg(graph: Graph, file: Path) -> None:
 
 def test_a_file_reads_exactly_like_in_pyg(write_npz: WriteNpz) -> None:
     file = write_npz()
-    reading = bag_of_words.read(file.parent, file.parent, silent, file=file.name)
+    reading = bag_of_words.read(file.parent, file.parent, Statistics(24, 96, 5, 4), silent, file=file.name)
     assert_equal_to_pyg(reading.graph, file)
     assert reading.published_edges == 96
 
 
 @pytest.mark.parametrize("name", ["coauthor_cs.npz", "cora_ml.npz"])
 def test_a_published_file_reads_exactly_like_in_pyg(name: str, shared_data: Path, tmp_path: Path) -> None:
-    reading = bag_of_words.read(shared_data, tmp_path, silent, file=name)
+    reading = bag_of_words.read(shared_data, tmp_path, Statistics(24, 96, 5, 4), silent, file=name)
     assert_equal_to_pyg(reading.graph, shared_data / name)
     assert sp.issparse(reading.graph.features)
 
@@ -43,6 +43,6 @@ def test_dense_features_become_occurrences_too(write_npz: WriteNpz) -> None:
     dense = np.array([[0.0, 2.5, -1.0]] * 24, dtype=np.float32)
     without_csr = dict.fromkeys(("attr_data", "attr_indices", "attr_indptr", "attr_shape"))
     file = write_npz(features=dense, **without_csr)
-    graph = bag_of_words.read(file.parent, file.parent, silent, file=file.name).graph
+    graph = bag_of_words.read(file.parent, file.parent, Statistics(24, 96, 5, 4), silent, file=file.name).graph
     assert graph.features[0].tolist() == [0, 1, -1]
     assert graph.features.dtype == np.float32

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,3 +92,13 @@ def test_a_damaged_list_of_checksums_is_refused(content: str, tmp_path: Path, re
     assert refusal(lambda: recorded_checksums(tmp_path)) == (
         f"'{file}' is damaged: delete it to record the checksums anew"
     )
+
+
+def test_a_list_of_checksums_that_is_no_file_or_too_deep_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+    file = tmp_path / "checksums.json"
+    sentence = f"'{file}' is damaged: delete it to record the checksums anew"
+    os.mkfifo(file)
+    assert refusal(lambda: recorded_checksums(tmp_path)) == sentence
+    file.unlink()
+    file.write_text("[" * 10_000)
+    assert refusal(lambda: recorded_checksums(tmp_path)) == sentence

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -185,3 +186,10 @@ def test_a_redirection_to_a_local_file_is_refused(
     monkeypatch.setattr(serving, "answer", redirecting)
     assert "cannot download" in refusal(lambda: download(f"{serving.url}/graph.zip", target))
     assert list(target.parent.iterdir()) == []
+
+
+def test_a_part_that_is_a_pipe_is_refused(server: Any, tmp_path: Path, refusal: Refusal) -> None:
+    os.mkfifo(tmp_path / "a.zip.part")
+    assert refusal(lambda: download(f"{server.url}/a.zip", tmp_path / "a.zip")) == (
+        f"'{tmp_path / 'a.zip.part'}' is not a regular file: remove it and try again"
+    )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from delome import Graph, TaskStream
 from delome.datasets import files
 from delome.errors import DatasetError, DelomeError, GraphError
 
+Refusal = Callable[[Callable[[], object]], str]
 WriteNpz = Callable[..., Path]
 
 
@@ -369,3 +371,36 @@ def test_weights_and_masks_of_an_npz_are_read(write_npz: Callable[..., Path]) ->
     assert graph.weighted and sorted(graph.adjacency.data) == pytest.approx(np.linspace(0.5, 2, 48))
     assert not files.load(file, weights=False).weighted
     assert not files.load(str(write_npz())).weighted, "weights that are all 1 are none"
+
+
+def test_arrays_beside_the_layout_are_not_read(write_npz: WriteNpz) -> None:
+    file = write_npz()
+    expected = files.load(str(file)).fingerprint()
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000000,), }"
+        archive.writestr("extra.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+        archive.writestr("large.npy", bytes(110 << 20))
+        archive.writestr("notes.txt", b"mine")
+    assert file.stat().st_size < 10**6
+    assert files.load(str(file)).fingerprint() == expected
+
+
+def test_a_small_file_of_large_features_is_refused(write_npz: WriteNpz, refusal: Refusal) -> None:
+    file = write_npz()
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", bytes(110 << 20))
+    assert refusal(lambda: files.load(str(file))).startswith(f"'{file}' is refused: its arrays would take 115,")
+
+
+def test_a_pt_that_was_compressed_far_beyond_its_size_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+    torch.save(Data(x=torch.eye(3), edge_index=torch.tensor([[0], [1]])), tmp_path / "plain.pt")
+    file = tmp_path / "small.pt"
+    with (
+        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name in plain.namelist():
+            archive.writestr(name, plain.read(name))
+        archive.writestr("plain/data/99", bytes(110 << 20))
+    sentence = refusal(lambda: files.load(str(file)))
+    assert sentence.startswith(f"'{file}' is refused: it would unpack to 115,")

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from delome.datasets import ogb
-from delome.datasets.reading import Reading, silent
+from delome.datasets.reading import Reading, Statistics, silent
 
 Refusal = Callable[[Callable[[], object]], str]
 Unpack = Callable[[dict[str, bytes], Path], None]
+SIZES = Statistics(12, 24, 4, 3)
 
 
 def read(members: dict[str, bytes], folder: Path, unpack: Unpack, undirected: bool = False) -> Reading:
     unpack(members, folder / "unpacked")
     (folder / "workspace").mkdir()
-    return ogb.read(folder / "unpacked/mini/raw", folder / "workspace", silent, undirected=undirected)
+    return ogb.read(folder / "unpacked/mini/raw", folder / "workspace", SIZES, silent, undirected=undirected)
 
 
 @pytest.mark.parametrize("undirected", [False, True])
@@ -95,7 +96,7 @@ def test_negative_labels_are_refused(mini: Any, tmp_path: Path, unpack: Unpack, 
 
 
 @pytest.mark.parametrize(
-    "content", [b"not compressed", gzip.compress(b"idx,name\nzero,a\n"), gzip.compress(b"i,n\n0\n")]
+    "content", [gzip.compress(b"\xff"), gzip.compress(b"idx,name\nzero,a\n"), gzip.compress(b"i,n\n0\n")]
 )
 def test_a_broken_mapping_is_refused(
     content: bytes, mini: Any, tmp_path: Path, unpack: Unpack, refusal: Refusal
@@ -131,3 +132,21 @@ def test_a_binary_file_without_its_arrays_is_refused(
     members[f"mini/raw/{name}"] = (tmp_path / "other.npz").read_bytes()
     sentence = refusal(lambda: read(members, tmp_path, unpack))
     assert sentence.startswith(f"'{tmp_path / 'unpacked/mini/raw' / name}' has no array")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("raw/num-node-list", b"1" * 10_000_000),
+        ("raw/edge", b"1,2\n" * 1_000_000),
+        ("raw/node-label", b"1\n" * 1_000_000),
+        ("raw/node-feat", b"1,2,3,4\n" * 1_000_000),
+        ("mapping/labelidx2arxivcategeory", b"i,n\n" + b"x" * 1_000_000),
+    ],
+)
+def test_a_small_file_that_holds_more_than_the_dataset_can_is_refused(
+    name: str, text: bytes, mini: Any, tmp_path: Path, unpack: Unpack, refusal: Refusal
+) -> None:
+    members = mini.ogb_text() | {f"mini/{name}.csv.gz": gzip.compress(text)}
+    sentence = refusal(lambda: read(members, tmp_path, unpack))
+    assert f"{name}.csv.gz' is refused: it holds more than " in sentence

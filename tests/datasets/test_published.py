@@ -18,10 +18,10 @@ import scipy.sparse as sp
 
 from delome import Graph, load_graph
 from delome.datasets import DATASETS, converted, ogb, reddit
-from delome.datasets.cache import sha256_of
 from delome.datasets.catalogue import Dataset
 from delome.datasets.download import ATTEMPTS
 from delome.datasets.published import PUBLISHED, Published, Statistics
+from delome.foreign import sha256_of
 
 Refusal = Callable[[Callable[[], object]], str]
 Unpack = Callable[[dict[str, bytes], Path], None]

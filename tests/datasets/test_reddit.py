@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from delome.datasets import reddit
-from delome.datasets.reading import Reading, silent
+from delome.datasets.reading import Reading, Statistics, silent
 
 Refusal = Callable[[Callable[[], object]], str]
 Unpack = Callable[[dict[str, bytes], Path], None]
@@ -21,7 +21,7 @@ Unpack = Callable[[dict[str, bytes], Path], None]
 def read(tmp_path: Path, unpack: Unpack) -> Callable[[dict[str, bytes]], Reading]:
     def read(members: dict[str, bytes]) -> Reading:
         unpack(members, tmp_path)
-        return reddit.read(tmp_path, tmp_path, silent)
+        return reddit.read(tmp_path, tmp_path, Statistics(12, 48, 4, 3), silent)
 
     return read
 
@@ -55,7 +55,7 @@ def matrix(form: str, **options: Any) -> bytes:
     [
         (matrix("csr"), "has no array 'row': it must hold shape, row, col"),
         (matrix("coo", nodes=5), "has a matrix of shape [5, 5] for 12 labels"),
-        (b"nothing", "is not a readable npz archive: it is damaged or of another kind"),
+        (b"nothing", "is not a readable npz archive: File is not a zip file"),
     ],
 )
 def test_another_matrix_is_refused(

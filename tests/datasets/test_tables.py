@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from delome.datasets import tables
-from delome.datasets.tables import read_table
+from delome.datasets.tables import gunzipped, read_table
 
 Refusal = Callable[[Callable[[], object]], str]
 
@@ -27,7 +27,7 @@ def write(tmp_path: Path) -> Callable[[bytes], Path]:
 
 
 def rows_of(file: Path, kind: str, columns: int | None = None) -> list[list[float]]:
-    return [row for block in read_table(file, kind, columns) for row in block.tolist()]
+    return [row for block in read_table(file, kind, columns, 10**6) for row in block.tolist()]
 
 
 def test_numbers_are_read_line_by_line(write: Callable[[bytes], Path]) -> None:
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_compressed_is_refused(tmp_path: Path, refusal: Refus
     file = tmp_path / "table.csv.gz"
     file.write_text("1,2\n")
     assert refusal(lambda: rows_of(file, "integer")).startswith(
-        f"'{file}' is damaged or incomplete: Not a gzipped file"
+        f"'{file}' is damaged or incomplete: it was not compressed by gzip"
     )
 
 
@@ -121,5 +121,42 @@ def test_an_endless_line_is_refused(
 
 def test_progress_counts_the_compressed_bytes(write: Callable[[bytes], Path]) -> None:
     file, seen = write(b"1,2\n" * 10), []
-    list(read_table(file, "integer", 2, lambda *step: seen.append(step)))
+    list(read_table(file, "integer", 2, 20, lambda *step: seen.append(step)))
     assert seen == [("reading table.csv.gz", file.stat().st_size, file.stat().st_size)]
+
+
+def test_text_beyond_what_so_many_numbers_can_take_is_refused(
+    write: Callable[[bytes], Path], refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(b"1,2\n" * 1_000_000)
+    unpacked = []
+    monkeypatch.setattr(tables, "_parse", lambda file, text, kind, columns: unpacked.append(len(text)))
+    assert refusal(lambda: list(read_table(file, "integer", 2, 20))) == (
+        f"'{file}' is refused: it holds more than 640 bytes of text"
+    )
+    assert unpacked == []
+
+
+def test_archives_that_follow_each_other_and_long_names_in_their_headers_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "table.csv.gz"
+    plain = gzip.compress(b"1,2\n")
+    named = plain[:3] + b"\x08" + plain[4:10] + b"x" * 200_000 + b"\0" + plain[10:]
+    empty = gzip.compress(b"")
+    file.write_bytes(named + empty * 3 + plain)
+    assert rows_of(file, "integer") == [[1, 2], [1, 2]]
+
+
+@given(
+    texts=st.lists(st.integers(0, 10**9).map(lambda number: b"%d\n" % number) | st.just(b""), min_size=1, max_size=20),
+    pieces=st.integers(1, 60),
+    block=st.integers(1, 60),
+)
+def test_the_same_is_unpacked_however_it_is_cut(
+    texts: list[bytes], pieces: int, block: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("cut") / "table.csv.gz"
+    file.write_bytes(b"".join(map(gzip.compress, texts)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_COMPRESSED", pieces)
+        patch.setattr(tables, "_BLOCK", block)
+        assert b"".join(gunzipped(file, 10**6)) == b"".join(texts)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from delome import FineTune, TaskStream, load_graph
+from delome.errors import StorageError
 from delome.experiment import RunConfig, RunFolder, RunResult, SeedResult, TaskResult, run
 from delome.tracking import Tracker
 
@@ -176,3 +177,46 @@ def test_the_folder_gets_the_matrix_and_the_result_of_every_seed(tmp_path: Path)
         assert written["matrix"] == seed.matrix.rows
         assert [task["accuracies"] for task in written["tasks"]] == seed.matrix.rows
         assert written["memory"] == {"rows": 0, "floats": 0, "bytes": 0}
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_run_whose_folder_is_moved_away_ends_and_writes_nothing_under_the_old_name(
+    successor: bool, tmp_path: Path
+) -> None:
+    config = RunConfig.resolve("synthetic:nodes=60,classes=6", "finetune", epochs=2, assignments=["hidden=4"])
+    stream, place, moved = config.stream(), tmp_path / "run", tmp_path / "moved"
+
+    def move(result: SeedResult, task: int, tasks: int) -> Tracker:
+        if task == 1:
+            place.rename(moved)
+            if successor:
+                RunFolder.open(place, config, stream.fingerprint()).close()
+        return Tracker()
+
+    with RunFolder.open(place, config, stream.fingerprint()) as folder:
+        with pytest.raises(StorageError, match="was moved away or removed while it was written to"):
+            run(config, stream, folder, move, checkpoint_every=0)
+        folder.discard_if_empty()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["moved", *(["run"] if successor else [])]
+    if successor:
+        assert sorted(each.name for each in place.iterdir()) == ["config.json", "events.jsonl"]
+    with RunFolder.open(moved, config, stream.fingerprint()) as folder:
+        assert len(run(config, stream, folder).seeds[0].tasks) == 3
+
+
+@pytest.mark.parametrize("name", ["seed-0/progress", "seed-0/model", "seed-0"])
+def test_a_link_in_a_run_folder_does_not_lead_to_files_elsewhere(name: str, tmp_path: Path) -> None:
+    config = small_config()
+    stream, place, other = config.stream(), tmp_path / "run", tmp_path / "other"
+    FineTune().save(other)
+    (other / ".writing-mine").write_text("precious")
+    before = {file.name: file.read_bytes() for file in other.iterdir()}
+    RunFolder.open(place, config, stream.fingerprint()).close()
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).symlink_to(other, target_is_directory=True)
+    with (
+        RunFolder.open(place, config, stream.fingerprint()) as folder,
+        pytest.raises(StorageError, match=rf"'.*{name}' is a link: put the folder that it leads to in its place"),
+    ):
+        run(config, stream, folder, checkpoint_every=0)
+    assert {file.name: file.read_bytes() for file in other.iterdir()} == before

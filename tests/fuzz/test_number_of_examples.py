@@ -10,6 +10,7 @@ LEAST = 8_000
 def test_a_full_run_has_many_examples() -> None:
     files = [file for file in Path(__file__).parent.glob("test_*.py") if file.name != Path(__file__).name]
     counts = {file.stem: sum(map(int, re.findall(r"max_examples=(\d+)\)", file.read_text()))) for file in files}
-    assert counts.keys() == {"test_graph", "test_stream", "test_files", "test_configuration", "test_command_line"}
+    names = {"test_graph", "test_stream", "test_files", "test_strangers", "test_configuration", "test_command_line"}
+    assert counts.keys() == names
     assert min(counts.values()) >= 500
     assert sum(counts.values()) >= LEAST, counts

@@ -77,10 +77,12 @@ class Disk:
 
             return call
 
-        def open_(path: Any, *arguments: Any, **options: Any) -> int:
-            if not self._is_inside(path):
-                return os_open(path, *arguments, **options)
-            handle: int = self.call("open", Path(path), lambda: os_open(path, *arguments, **options))
+        def open_(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+            # folders are opened to be put on the disk
+            changes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) or Path(path).is_dir()
+            if not self._is_inside(path) or not changes:
+                return os_open(path, flags, *arguments, **options)
+            handle: int = self.call("open", Path(path), lambda: os_open(path, flags, *arguments, **options))
             self.handles[handle] = Path(path)
             return handle
 

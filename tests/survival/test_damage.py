@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 
 import delome
-from delome.durable import read_document, write_document
+from delome.durable import FORMAT, read_document, write_document
 from delome.errors import DelomeError
 from delome.experiment import RunConfig, RunFolder, Stop, run
 from delome.experiment.folder import CONFIG_KIND
@@ -99,7 +99,7 @@ def foreign_contents() -> dict[str, bytes]:
         "random bytes": random.Random(0).randbytes(1000),
         "zeros": bytes(1000),
         "huge header": (2**62).to_bytes(8, "little") + b"{}",
-        "pickled dict": pickle.dumps({"kind": RESULT_KIND, "format": 1}),
+        "pickled dict": pickle.dumps({"kind": RESULT_KIND, "format": FORMAT}),
         "malicious pickle": pickle.dumps(Malicious()),
         "torch file": torch_saved({"model.first": torch.zeros(2)}),
         "malicious torch file": torch_saved(Malicious()),
@@ -107,7 +107,7 @@ def foreign_contents() -> dict[str, bytes]:
     }
 
 
-def document(kind: str, content: str, version: str = "1") -> bytes:
+def document(kind: str, content: str, version: str = str(FORMAT)) -> bytes:
     """A document with the right checksum, of a content that is given as text."""
     body = json.loads(f'{{"kind": "{kind}", "format": {version}{content}}}')
     checksum = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
@@ -118,13 +118,13 @@ def foreign_documents(kind: str) -> dict[str, bytes]:
     """Documents of delome that do not belong where one of this kind is expected."""
     others = {each: document(each, ', "task": 1, "values": {}, "files": {}') for each in KINDS.values() if each != kind}
     return {f"document: {name}": content for name, content in others.items()} | {
-        "document of a later format": document(kind, "", "2"),
+        "document of a later format": document(kind, "", str(FORMAT + 1)),
         "document without format": document(kind, "", "null"),
-        "document with a format of another type": document(kind, "", '"1"'),
+        "document with a format of another type": document(kind, "", f'"{FORMAT}"'),
         "document of no content": document(kind, ""),
         "document with NaN": document(kind, ', "x": NaN'),
         "document with infinity": document(kind, ', "x": 1e999'),
-        "document without checksum": f'{{"kind": "{kind}", "format": 1}}'.encode(),
+        "document without checksum": f'{{"kind": "{kind}", "format": {FORMAT}}}'.encode(),
     }
 
 
@@ -355,6 +355,9 @@ PROGRESS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], o
         {"train/model.first": tensors["train/model.first"].T.contiguous()}
     ),
     "a moment is missing": lambda about, values, tensors: tensors.pop("train/adam.first.step"),
+    "a moment is wide and empty": lambda about, values, tensors: tensors.update(
+        {"train/adam.first.exp_avg": tensors["train/adam.first.exp_avg"][:0].clone()}
+    ),
 }
 
 

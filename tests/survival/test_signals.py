@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sysconfig
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,10 +33,10 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def started(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The installed program at work."""
+def started(*arguments: str, folder: Path, by: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    """The installed program at work, started ``by`` another."""
     process = subprocess.Popen(
-        [PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*by, PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -53,7 +56,7 @@ def wait_for(event: str, run: Path, process: subprocess.Popen[str]) -> None:
     raise AssertionError(f"ended without {event}: {process.communicate()}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_run_that_is_asked_to_stop_goes_on_when_the_printed_command_is_given(
     number: signal.Signals, cli: Cli, folder: Path, left: Left
 ) -> None:
@@ -116,3 +119,59 @@ def test_a_run_that_is_asked_twice_ends_in_the_middle_of_a_step(
     assert err in ("", "delome: interrupted\n")
     assert delome.load(run / "seed-0" / "model").classes == [0, 1]
     assert not (run / "seed-0" / "progress").exists()
+
+
+def test_a_run_whose_terminal_is_closed_goes_on_when_the_command_is_given_again(
+    cli: Cli, folder: Path, left: Left
+) -> None:
+    assert cli(*RUN, "--out", "whole").code == 0
+    command = (*RUN, "--out", "closed", "--checkpoint-every", "0")
+    terminal, other_end = os.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, *command],
+        cwd=folder,
+        stdin=other_end,
+        stdout=other_end,
+        stderr=other_end,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # its terminal, whose end is its own
+    )
+    os.close(other_end)
+    log = folder / "closed" / "events.jsonl"
+    while not (log.exists() and '"checkpoint"' in log.read_text()):
+        os.read(terminal, 1 << 16)  # or it would wait for somebody who reads
+    os.close(terminal)
+    assert process.wait() == 128 + signal.SIGHUP
+    assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
+    assert not (folder / "closed" / ".lock").exists()
+    assert cli(*command).code == 0
+    assert left(folder / "closed") == left(folder / "whole")
+
+
+def test_a_signal_that_is_ignored_stays_ignored(folder: Path) -> None:
+    ignoring = ("sh", "-c", """trap "" HUP; exec "$0" "$@" """)  # what nohup does
+    with started(*RUN, "--out", "run", "--checkpoint-every", "0", folder=folder, by=ignoring) as process:
+        wait_for("checkpoint", folder / "run", process)
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate()
+    assert process.returncode == 0
+    assert all(re.match(r"delome: task \d of 3: ", line) for line in err.splitlines())
+
+
+LEARN = (
+    "learn", "--model", "m", "--graph", "synthetic:nodes=60,classes=4", "--method", "finetune",
+    "--set", "epochs=1000000000", "--set", "hidden=4",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_ends_learning_and_leaves_nothing(number: signal.Signals, folder: Path) -> None:
+    with started(*LEARN, folder=folder) as process:
+        while not (folder / "m" / ".lock").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (128 + number, "")
+    assert err == f"delome: stopped; to go on from here: {shlex.join(['delome', *LEARN])}\n"
+    assert list(folder.iterdir()) == []

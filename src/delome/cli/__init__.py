@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from delome.cli import run, model, catalogue  # isort: skip  (the order in which help lists the commands)
-from delome.cli.app import app
+from delome.cli.app import app, drop_output, drop_unwritable, replace_closed_streams, say, tell
 from delome.errors import DelomeError, one_line
 from delome.experiment.journal import Stopped
 
@@ -27,6 +27,7 @@ __all__ = ["app", "catalogue", "main", "model", "run"]
 
 def main() -> None:
     """Entry point: an error a person can mend is one sentence and exit code 2."""
+    replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may hold bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -47,15 +48,19 @@ def main() -> None:
         command = shlex.join(["delome", *(argument for argument in sys.argv[1:] if argument != "--fresh")])
         _end(f"stopped; to go on from here: {command}", 128 + stopped.signal_number)
     except OSError as error:
-        sys.stdout = None  # what is left in it cannot be written either
+        drop_output()
         _end(f"cannot write the output: {error.strerror or error}")
     except (typer.Abort, KeyboardInterrupt):
         _end("interrupted", INTERRUPTED)
+    finally:
+        drop_unwritable()
 
 
 def _end(sentence: str, code: int = REFUSED) -> NoReturn:
     """Says on stderr why a command ends, to a program that asked for JSON as a document."""
     # not from a parsed option: parsing itself may be what failed
-    as_json = "--json" in sys.argv
-    print(json.dumps({"error": sentence, "exit_code": code}) if as_json else f"delome: {sentence}", file=sys.stderr)
+    if "--json" in sys.argv:
+        say(json.dumps({"error": sentence, "exit_code": code}))
+    else:
+        tell(sentence)
     sys.exit(code)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from rich.console import Console
 
+from delome.cli.app import tell
 from delome.errors import ParameterError, one_line
 from delome.report.progress import RunProgress
 
 
 class Lines(logging.Handler):
-    """A line for each record, in a terminal above the bars."""
-
-    def __init__(self, console: Console, level: int) -> None:
-        super().__init__(level)
-        self.console = console
+    """A line for each record; in a terminal bars put those above themselves."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note = "note: " if record.levelno == logging.WARNING else ""
-        with suppress(OSError):  # a run does not end because nobody can read how far it is
-            self.console.out(f"delome: {note}{one_line(record.getMessage())}", highlight=False)
+        tell(f"{note}{one_line(record.getMessage())}")
 
 
 @contextmanager
@@ -33,7 +29,7 @@ def shown_progress(quiet: bool, verbose: bool, seeds: Sequence[int] = ()) -> Ite
     console = Console(stderr=True)
     bars = console.is_interactive and not quiet
     level = logging.DEBUG if verbose else logging.WARNING if bars or quiet else logging.INFO
-    library, lines = logging.getLogger("delome"), Lines(console, level)
+    library, lines = logging.getLogger("delome"), Lines(level)
     level_before = library.level
     library.setLevel(level)
     library.addHandler(lines)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import errno
 import json
 import math
-import sys
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
 
-from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app, drop_output, say, tell
 from delome.cli.messages import shown_progress
-from delome.columns import Setting
+from delome.columns import Label, Setting
 from delome.datasets import DATASETS, load_graph
-from delome.durable import LOCK, is_there, make_folder, sole_writer, told, unmake_folders, write_text
+from delome.durable import LOCK, is_there, kind_of, make_folder, sole_writer, told, unmake_folders, write_text
 from delome.errors import ParameterError, StorageError
 from delome.experiment.folder import CONFIG
+from delome.experiment.journal import Stop
+from delome.foreign import MOST_DOCUMENT, read_regular
 from delome.graph import Graph
 from delome.live import labelled_nodes
 from delome.methods import METHODS, Learner, method
 from delome.metrics import Score
 from delome.parameters import parse_assignments
+from delome.printable import csv_field, printable
 from delome.saved import load, write
-from delome.store import MANIFEST
+from delome.store import MANIFEST, holds_state, remove_unfinished
 
 Model = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Folder of a saved learner, e.g. seed-0/model of a run folder.")
@@ -89,53 +92,96 @@ def learn(
         raise ParameterError(f"'{model}' belongs to a run, which could not go on: copy it and learn in the copy")
     given = {"--method": method_name, "--setting": setting, "--set": assignments or None}
     new = _new_learner(method_name or "delome", setting, assignments, device)
-    with shown_progress(quiet, verbose) as progress:
-        data = load_graph(graph, data_root=data_root, progress=progress.loading)
-        _, nodes = labelled_nodes(data)
-        made: list[Path] = []
-        try:
-            with told(model):
-                made = make_folder(model)
-                with sole_writer(model):
-                    learner = _model_in(model, given, device) or new
-                    fingerprint = data.fingerprint()
-                    before = [each.task for each in learner.learned if each.fingerprint == fingerprint]
-                    if before and not again:
-                        _tell_learned(model, before[-1], learner, as_json)
-                        return
-                    known = set(learner.classes)
-                    tracker = progress.single("learning one more task")
-                    learner.observe(data, tracker)
-                    write(learner, model)
-        except BaseException:
+    outcome, stop = "", Stop()
+    made: list[Path] = []
+    try:
+        with stop.raised():
+            with shown_progress(quiet, verbose) as progress:
+                data = load_graph(graph, data_root=data_root, progress=progress.loading)
+                _, nodes = labelled_nodes(data)
+                with told(model):
+                    made = make_folder(model)
+                    with sole_writer(model) as check:
+                        learner = _model_in(model, given, device) or new
+                        known = set(learner.classes)
+                        tracker = progress.single("learning one more task")
+                        before = None if again else _task_of(learner, data)
+                        if before is not None:
+                            outcome = "knew this graph"
+                        else:
+                            learner.observe(data, tracker)
+                            check()
+                            with stop.postponed():
+                                manifest = _manifest(model)
+                                try:
+                                    write(learner, model)
+                                finally:
+                                    outcome = "was replaced" if _manifest(model) != manifest else ""
+            if before is not None:
+                _print_known(model, before, learner, as_json)
+            else:
+                assert data.user_labels is not None
+                _print_learned(model, learner, data.user_labels[nodes], known, tracker.seconds, as_json)
+    except BaseException as error:
+        if not outcome:
             unmake_folders(made)
             raise
-    assert data.user_labels is not None
-    labels, counts = np.unique(data.user_labels[nodes], return_counts=True)
+        # the model decides: a scheduler that is told of a failure would try again, or call somebody
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        drop_output()
+        tell(f"the model in '{model}' {outcome}, though the command then failed: {reason}")
+
+
+def _task_of(learner: Learner, graph: Graph) -> int | None:
+    """The last task as which this very graph was learned."""
+    fingerprint = graph.fingerprint()
+    return max((each.task for each in learner.learned if each.fingerprint == fingerprint), default=None)
+
+
+def _manifest(model: Path) -> bytes:
+    """What says which model is there; nothing if there is none."""
+    try:
+        return read_regular(model / MANIFEST, MOST_DOCUMENT)
+    except OSError:
+        return b""
+
+
+def _print_known(model: Path, task: int, learner: Learner, as_json: bool) -> None:
+    if as_json:
+        document = {"model": str(model), "already_learned": True, "task": task, "classes": learner.classes}
+        print(json.dumps(document), flush=True)
+        return
+    sentence = f"this graph was learned before, as task {task}: {model} is as it was (--again learns it once more)"
+    print(printable(sentence), flush=True)
+
+
+def _print_learned(
+    model: Path,
+    learner: Learner,
+    learned_labels: np.ndarray,
+    known: set[Label],
+    seconds: dict[str, float],
+    as_json: bool,
+) -> None:
+    labels, counts = np.unique(learned_labels, return_counts=True)
     learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
     unknown = [label for label in learner.classes if label not in known]
-    document = {
-        "model": str(model),
-        "already_learned": False,
-        "task": len(learner.columns.tasks) - 1,
-        "learned": learned,
-        "new_classes": unknown,
-        "classes": learner.classes,
-        "seconds": tracker.seconds,
-    }
+    task = len(learner.columns.tasks) - 1
     if as_json:
-        print(json.dumps(document))
+        document = {
+            "model": str(model),
+            "already_learned": False,
+            "task": task,
+            "learned": learned,
+            "new_classes": unknown,
+            "classes": learner.classes,
+            "seconds": seconds,
+        }
+        print(json.dumps(document), flush=True)
         return
     names = ", ".join(f"{learner.class_names.get(label, label)} ({count})" for label, count in learned.items())
-    print(f"task {len(learner.columns.tasks) - 1}: learned {len(nodes)} nodes of {len(labels)} classes: {names}")
-    print(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}")
-
-
-def _tell_learned(model: Path, task: int, learner: Learner, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"model": str(model), "already_learned": True, "task": task, "classes": learner.classes}))
-    else:
-        print(f"this graph was learned before, as task {task}: {model} is as it was (--again learns it once more)")
+    print(printable(f"task {task}: learned {counts.sum()} nodes of {len(labels)} classes: {names}"))
+    print(printable(f"{len(unknown)} classes were new; the model in {model} knows {len(learner.classes)}"), flush=True)
 
 
 def _new_learner(name: str, setting: str | None, assignments: list[str] | None, device: str | None) -> Learner:
@@ -146,7 +192,8 @@ def _new_learner(name: str, setting: str | None, assignments: list[str] | None, 
 
 
 def _model_in(folder: Path, given: dict[str, Any], device: str | None) -> Learner | None:
-    """The learner that is saved in a folder; none if the folder is empty."""
+    """The learner that is saved in a folder; none if it is empty, apart from what a killed command left."""
+    remove_unfinished(folder)
     if is_there(folder / MANIFEST):
         if refused := [option for option, value in given.items() if value is not None]:
             raise ParameterError(f"'{folder}' is already a model: leave out {refused[0]}, which only a new one takes")
@@ -176,6 +223,8 @@ def predict(
     The predictions are CSV: node, label, its name and its probability. If the graph has labels, the accuracy on those
     that the model knows is told too.
     """
+    if out is not None:
+        _refuse_place(out, model)
     with shown_progress(quiet, verbose) as progress:
         learner = load(model, device=device)
         data = load_graph(graph, data_root=data_root, progress=progress.loading)
@@ -185,13 +234,9 @@ def predict(
         judged, of_what = _judged(learner, data)
         labels = data.user_labels
         accuracy = Score.of(predicted[judged], labels[judged]) if labels is not None and judged.any() else None
-        table = _csv(predictions)
     if out is not None:
         with told(out):
-            if is_there(out) and not out.is_dir() and not out.is_file():  # a device or a pipe
-                out.write_text(table)
-            else:
-                write_text(out, table)
+            _write(out, _csv(predictions))
     if as_json:
         labels, counts = np.unique(predicted, return_counts=True)
         document = {
@@ -206,11 +251,39 @@ def predict(
         }
         print(json.dumps(document, allow_nan=False))
         return
-    if out is None:
-        print(table, end="")
     number = "no accuracy" if accuracy is None else f"class-balanced accuracy {accuracy.balanced:.2f} %"
-    told_accuracy = f"; {number}: {of_what}" if of_what else ""
-    print(f"{len(predicted)} nodes classified{told_accuracy}", file=sys.stderr if out is None else sys.stdout)
+    sentence = f"{len(predicted)} nodes classified" + (f"; {number}: {of_what}" if of_what else "")
+    if out is not None:
+        print(sentence)
+    else:
+        print(_csv(predictions, printable), end="", flush=True)
+        say(sentence)
+
+
+def _refuse_place(out: Path, model: Path) -> None:
+    """Refuses to write predictions over a part of a model or a run."""
+    with told(out):
+        for folder in _target(out).parents:
+            if folder == _target(model) or holds_state(folder) or kind_of(folder / CONFIG) is not None:
+                raise ParameterError(f"'{out}' lies in '{folder}', a model or a run: choose another place for --out")
+
+
+def _target(path: Path) -> Path:
+    """Where a path leads, links followed."""
+    try:
+        return path.resolve()
+    except RuntimeError:  # as Python 3.12 and older have it
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
+def _write(out: Path, text: str) -> None:
+    """Writes a file, in place of the one that a link leads to."""
+    if out.exists() and not out.is_dir() and not out.is_file():  # a device or a pipe
+        out.write_bytes(text.encode(errors="backslashreplace"))
+        return
+    target = _target(out)
+    make_folder(target.parent)
+    write_text(target, text)
 
 
 def _judged(learner: Learner, graph: Graph) -> tuple[np.ndarray, str]:
@@ -245,9 +318,12 @@ def _predictions(learner: Learner, predicted: np.ndarray, probabilities: np.ndar
     }
 
 
-def _csv(columns: dict[str, list[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+def _csv(columns: dict[str, list[Any]], shown: Callable[[str], str] = str) -> str:
+    """A table with a header; ``shown`` says how text is to be shown."""
+    table = zip(*(_fields(values, shown) for values in columns.values()), strict=True)
+    return "".join(",".join(row) + "\n" for row in [tuple(columns), *table])
+
+
+def _fields(values: list[Any], shown: Callable[[str], str]) -> list[str]:
+    fields = {each: csv_field(shown(each)) for each in set(values) if isinstance(each, str)}
+    return ["" if each is None else fields[each] if isinstance(each, str) else str(each) for each in values]

@@ -9,7 +9,6 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from delome.backbones import BACKBONES
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
@@ -150,12 +149,14 @@ def run(
                 raise
             if progress.tasks == 0:
                 log.warning("this run was finished before: these are its results, and --fresh runs it again")
+            if folder.unwritable:
+                log.warning("'%s' cannot be written (%s): figures are as they were", folder.path, folder.unwritable)
             if ignored:
                 log.warning("method %s has no %s: ignored", method, " and no ".join(ignored))
             progress.single("drawing figures")
             from delome.report.figures import write_figures  # takes a second: not before progress is shown
 
-            figures = write_figures(folder, result)
+            figures = [] if folder.unwritable else write_figures(folder, result)
     if as_json:
         print(json.dumps(result.as_dict() | {"folder": str(folder.path)}, allow_nan=False))
         return
@@ -164,14 +165,12 @@ def run(
 
 def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
     from delome.report.tables import accuracy_table, phase_table, summary_lines
+    from delome.report.terminal import literal
 
     console = Console()
     console.print(accuracy_table(result, console.width))
     console.print(phase_table(result))
     for line in summary_lines(result):
         console.print(line, highlight=False)
-    console.print(
-        f"run folder: {escape(str(folder))} ({', '.join(figure.name for figure in figures)})",
-        highlight=False,
-        soft_wrap=True,
-    )
+    drawn = f" ({', '.join(figure.name for figure in figures)})" if figures else ""
+    console.print(f"run folder: {literal(folder)}{drawn}", highlight=False, soft_wrap=True)

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from delome.datasets import files
-from delome.datasets.reading import Progress, Reading
+from delome.datasets.reading import Progress, Reading, Statistics
 from delome.sparse import Features
 
 
-def read(raw: Path, workspace: Path, progress: Progress, *, file: str) -> Reading:
+def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress, *, file: str) -> Reading:
     """The graph as PyG publishes it: edges in both directions, words that occur count 1, no self-loops.
 
     The published numbers of edges count what is left then, each direction for itself.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -10,8 +9,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from delome.durable import write_text
+from delome.durable import is_there, write_text
 from delome.errors import DatasetError
+from delome.foreign import read_json, sha256_of
 
 CHECKSUMS = "checksums.json"
 
@@ -39,19 +39,13 @@ def _platform_cache() -> Path:
     return Path(configured) if configured and Path(configured).is_absolute() else Path.home() / ".cache"
 
 
-def sha256_of(file: Path) -> str:
-    """SHA-256 of a file's content in hexadecimal."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
 def recorded_checksums(folder: Path) -> dict[str, str]:
     """SHA-256 of each source file that was once read successfully, by file name; empty if none was."""
     file = folder / CHECKSUMS
     try:
-        content = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        content = read_json(file) if is_there(file) else {}
         return {str(name): str(checksum) for name, checksum in content.items()}
-    except (ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError):
         raise DatasetError(f"'{file}' is damaged: delete it to record the checksums anew") from None
 
 

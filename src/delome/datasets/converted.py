@@ -7,6 +7,7 @@ checksum in the manifest, so that a damaged form is noticed and made again from 
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from delome.datasets.cache import sha256_of
+from delome.datasets.arrays import declared
 from delome.durable import write_text
+from delome.foreign import open_regular, read_json, sha256_of, size_of
 from delome.graph import Graph
+from delome.sparse import checked_csr
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the same raw files would be converted differently: older forms are then made again."""
 
 MANIFEST = "manifest.json"
+PARTS = ("data", "indices", "indptr")
+FILES = {
+    "labels.npy",
+    "features.npy",
+    *(f"{matrix}_{part}.npy" for matrix in ("adjacency", "features") for part in PARTS),
+}
 
 
 def write(graph: Graph, folder: Path, about: dict[str, Any], sources: dict[str, str]) -> None:
@@ -47,43 +56,73 @@ def write(graph: Graph, folder: Path, about: dict[str, Any], sources: dict[str, 
         "sources": sources,
         "shape": list(graph.features.shape),
         "class_names": graph.class_names,
+        "undirected": graph.undirected,
         "files": files,
     }
     write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
-def read(folder: Path, about: dict[str, Any]) -> Graph | None:
-    """The graph, or ``None`` if the form is absent, damaged, of another version or not ``about`` this dataset."""
+def read(folder: Path, about: dict[str, Any], most: int) -> Graph | None:
+    """The graph, or ``None`` if the form is absent, damaged, of another version or not ``about`` this dataset.
+
+    No file of it may have more than ``most`` bytes.
+    """
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(folder / MANIFEST)
         if manifest["format"] != FORMAT or manifest["about"] != about:
             return None
-        if any(sha256_of(folder / name) != checksum for name, checksum in manifest["files"].items()):
+        files = manifest["files"]
+        if not files.keys() <= FILES:
             return None
-        # copy-on-write: torch wants writable arrays, and the files must never change
-        arrays = {
-            Path(name).stem: np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in manifest["files"]
-        }
+        arrays = {Path(name).stem: _mapped(folder / name, checksum, most) for name, checksum in files.items()}
         nodes, width = manifest["shape"]
+        labels = np.array(arrays["labels"])
         arrays["adjacency_data"] = np.ones(len(arrays["adjacency_indices"]), dtype=bool)
+        adjacency = _csr("adjacency", arrays, (nodes, nodes))
         features = arrays["features"] if "features" in arrays else _csr("features", arrays, (nodes, width))
-        names = manifest["class_names"]
-        return Graph._trusted(
-            _csr("adjacency", arrays, (nodes, nodes)),
-            features,
-            np.array(arrays["labels"]),
-            None if names is None else tuple(names),
+        names, undirected = manifest["class_names"], manifest["undirected"]
+        well_formed = (
+            features.shape == (nodes, width)
+            and features.dtype == np.float32
+            and labels.shape == (nodes,)
+            and labels.dtype == np.int64
+            and labels.min() >= -1
+            and (names is None or _are_names(names, labels.max() + 1))
+            and type(undirected) is bool
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if not well_formed:
+            return None
+        return Graph._trusted(adjacency, features, labels, names and tuple(names), undirected=undirected)
+    except Exception:  # nobody knows what the form of a stranger leads to
         return None
 
 
+def _are_names(names: Any, least: int) -> bool:
+    return isinstance(names, list) and len(names) >= least and all(isinstance(name, str) for name in names)
+
+
+def _mapped(file: Path, checksum: str, most: int) -> np.ndarray:
+    """An array as it lies on the disk; a ``ValueError`` if its size or checksum is another."""
+    with open_regular(file) as opened:
+        shape, dtype, start = declared(opened)
+        size = size_of(opened)
+    if size > most or start + math.prod(shape) * dtype.itemsize != size or sha256_of(file) != checksum:
+        raise ValueError(f"{file.name} is damaged")
+    # copy-on-write: torch wants writable arrays, and the files must never change
+    mapped: np.ndarray = np.load(file, mmap_mode="c", allow_pickle=False)
+    return mapped
+
+
 def _csr_parts(name: str, matrix: sp.csr_array) -> dict[str, np.ndarray]:
-    return {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+    return {f"{name}_{part}": getattr(matrix, part) for part in PARTS}
 
 
 def _csr(name: str, arrays: dict[str, np.ndarray], shape: tuple[int, int]) -> sp.csr_array:
-    data, indices, indptr = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    matrix = sp.csr_array((data, indices, indptr), shape=shape)
-    matrix.has_canonical_format = True  # as written; finding out would read every index
+    """The matrix; a ``ValueError`` if an index leads outside, or they are not sorted as they were written."""
+    data, indices, indptr = (arrays[f"{name}_{part}"] for part in PARTS)
+    if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+        raise ValueError(f"{name} has indices that are none")
+    matrix = checked_csr(sp.csr_array((data, indices, indptr), shape=shape))
+    if not matrix.has_canonical_format:
+        raise ValueError(f"{name} is not sorted")
     return matrix

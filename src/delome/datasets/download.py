@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from delome.datasets.reading import Progress, silent
+from delome.durable import is_irregular
 from delome.errors import DatasetError
 
 ATTEMPTS = 5
@@ -28,6 +29,8 @@ def download(url: str, target: Path, *, progress: Progress = silent, timeout: fl
         raise DatasetError(f"cannot download '{url}': only http and https addresses are fetched")
     by_hand = f"put {target.name} into '{target.parent}' by hand"
     part = target.with_name(f"{target.name}.part")
+    if is_irregular(part):
+        raise DatasetError(f"'{part}' is not a regular file: remove it and try again")
     for _ in range(ATTEMPTS):
         before = _size(part)
         try:

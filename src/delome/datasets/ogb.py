@@ -7,30 +7,32 @@ protocol) and ``mapping/`` (what the ids stand for; the names of the classes are
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from delome.datasets import files
-from delome.datasets.reading import Progress, Reading
-from delome.datasets.tables import read_table
+from delome.datasets.arrays import read_arrays, require
+from delome.datasets.reading import Progress, Reading, Statistics
+from delome.datasets.tables import gunzipped, read_table
 from delome.errors import DatasetError, GraphError
 from delome.graph import Graph
 
 TEXT_LAYOUT = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz", "num-node-list.csv.gz", "num-edge-list.csv.gz")
 BINARY_LAYOUT = ("data.npz", "node-label.npz")
 LAYOUTS = (TEXT_LAYOUT, BINARY_LAYOUT)
+LONGEST_NAME = 1000
+"""Bytes of a line that names a class."""
 
 
-def read(raw: Path, workspace: Path, progress: Progress, *, undirected: bool) -> Reading:
+def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress, *, undirected: bool) -> Reading:
     """Reads the folder ``raw/``; with ``undirected`` an edge is stored once and its reverse is added.
 
     The published numbers of edges count the stored ones.
     """
     in_text = all((raw / name).is_file() for name in TEXT_LAYOUT)
-    edges, features, labels = (_read_text if in_text else _read_binary)(raw, workspace, progress)
+    edges, features, labels = (_read_text if in_text else _read_binary)(raw, workspace, sizes, progress)
     progress("building the graph", 0, None)
     try:
         # features are checked block by block as they are read, and may be larger than memory: edges and labels are
@@ -39,7 +41,7 @@ def read(raw: Path, workspace: Path, progress: Progress, *, undirected: bool) ->
             edges,
             np.zeros((len(features), 1), dtype=np.float32),
             labels,
-            class_names=_class_names(raw.parent / "mapping"),
+            class_names=_class_names(raw.parent / "mapping", sizes.classes),
             undirected=undirected,
         )
     except GraphError as error:
@@ -47,28 +49,32 @@ def read(raw: Path, workspace: Path, progress: Progress, *, undirected: bool) ->
     return Reading(checked._like(features=features), edges.shape[1])
 
 
-def _read_text(raw: Path, workspace: Path, progress: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    nodes = _only_number(raw / "num-node-list.csv.gz")
-    edges = _read_edges(raw / "edge.csv.gz", nodes, _only_number(raw / "num-edge-list.csv.gz"), progress)
-    label_file = raw / "node-label.csv.gz"
-    labels = _whole(label_file, np.concatenate([np.empty((0, 1)), *read_table(label_file, "real", 1, progress)])[:, 0])
+def _read_text(
+    raw: Path, workspace: Path, sizes: Statistics, progress: Progress
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    nodes, expected = (_only_number(raw / f"num-{what}-list.csv.gz") for what in ("node", "edge"))
+    edge_file, label_file, feature_file = (raw / f"{what}.csv.gz" for what in ("edge", "node-label", "node-feat"))
+    edges = _read_edges(edge_file, nodes, expected, read_table(edge_file, "integer", 2, 2 * sizes.edges, progress))
+    label_blocks = read_table(label_file, "real", 1, sizes.nodes, progress)
+    labels = _whole(label_file, np.concatenate([np.empty((0, 1)), *label_blocks])[:, 0])
     if len(labels) != nodes:
         raise DatasetError(f"'{label_file}' has {len(labels):,} labels for {nodes:,} nodes")
-    return edges, _read_features(raw / "node-feat.csv.gz", nodes, workspace / "features.npy", progress), labels
+    rows = read_table(feature_file, "real", None, sizes.nodes * sizes.features, progress)
+    return edges, _read_features(feature_file, nodes, workspace / "features.npy", rows), labels
 
 
 def _only_number(file: Path) -> int:
     """The content of a file that lists one number for each graph, of which there is one."""
-    numbers = np.concatenate([np.empty((0, 1), dtype=np.int64), *read_table(file, "integer", 1)])
+    numbers = np.concatenate([np.empty((0, 1), dtype=np.int64), *read_table(file, "integer", 1, 1)])
     if numbers.shape != (1, 1) or numbers[0, 0] < 0:
         raise DatasetError(f"'{file}' must hold one number, the size of the only graph")
     return int(numbers[0, 0])
 
 
-def _read_edges(file: Path, nodes: int, expected: int, progress: Progress) -> np.ndarray:
+def _read_edges(file: Path, nodes: int, expected: int, rows: Iterator[np.ndarray]) -> np.ndarray:
     index = np.int32 if nodes < 2**31 else np.int64
     blocks, count = [np.empty((2, 0), dtype=index)], 0
-    for block in read_table(file, "integer", 2, progress):
+    for block in rows:
         count += len(block)
         if block.min() < 0 or block.max() >= nodes:
             raise DatasetError(f"'{file}' names a node that is not among the {nodes:,} nodes")
@@ -80,11 +86,11 @@ def _read_edges(file: Path, nodes: int, expected: int, progress: Progress) -> np
     return np.concatenate(blocks, axis=1)
 
 
-def _read_features(file: Path, nodes: int, target: Path, progress: Progress) -> np.ndarray:
+def _read_features(file: Path, nodes: int, target: Path, blocks: Iterator[np.ndarray]) -> np.ndarray:
     """Writes the features to ``target`` while they are read, and maps them."""
     count = 0
     with target.open("wb") as sink:
-        for block in read_table(file, "real", None, progress):
+        for block in blocks:
             with np.errstate(over="ignore"):
                 rows = block.astype(np.float32, order="C")
             if not np.isfinite(rows).all():
@@ -102,14 +108,16 @@ def _read_features(file: Path, nodes: int, target: Path, progress: Progress) -> 
     return mapped
 
 
-def _read_binary(raw: Path, workspace: Path, progress: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read_binary(
+    raw: Path, workspace: Path, sizes: Statistics, progress: Progress
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     data_file, label_file = (raw / name for name in BINARY_LAYOUT)
     progress(f"reading {data_file.name}", 0, None)
     names = ("edge_index", "node_feat", "num_nodes_list", "num_edges_list")
-    data = files.read_arrays(data_file, names)
-    files.require(data_file, data, *names)
-    labels = files.read_arrays(label_file, ("node_label",))
-    files.require(label_file, labels, "node_label")
+    data = read_arrays(data_file, names, sizes.most_bytes)
+    require(data_file, data, *names)
+    labels = read_arrays(label_file, ("node_label",), sizes.most_bytes)
+    require(label_file, labels, "node_label")
     edges, features = data["edge_index"], data["node_feat"]
     if features.ndim != 2 or features.dtype.kind not in "fiub" or not np.isfinite(features).all():
         raise DatasetError(f"'{data_file}' must have a table of finite numbers as node_feat")
@@ -128,14 +136,14 @@ def _whole(file: Path, values: np.ndarray) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def _class_names(mapping: Path) -> list[str] | None:
+def _class_names(mapping: Path, classes: int) -> list[str] | None:
     """Names from ``labelidx2….csv.gz``, whose lines after the header are label and name."""
     for file in sorted(mapping.glob("labelidx2*.csv.gz")):
         try:
-            with gzip.open(file, "rt", encoding="utf-8", newline="") as opened:
-                _, *rows = csv.reader(opened)
+            text = b"".join(gunzipped(file, LONGEST_NAME * (classes + 1))).decode()
+            _, *rows = csv.reader(io.StringIO(text, newline=""))
             names = {int(row[0]): row[1] for row in rows if row}
-        except (OSError, EOFError, zlib.error, ValueError, IndexError, csv.Error) as error:
+        except (OSError, ValueError, IndexError, csv.Error) as error:
             raise DatasetError(f"'{file}' is not a list of labels and names: {error}") from None
         if sorted(names) == list(range(len(names))):
             return [names[label] for label in range(len(names))]

@@ -17,20 +17,10 @@ from delome.datasets import bag_of_words, converted, ogb, reddit
 from delome.datasets.archives import extract_zip
 from delome.datasets.cache import cache_root, record_checksums, verified_checksums
 from delome.datasets.download import download
-from delome.datasets.reading import Progress, Reader, Reading, announced, silent
+from delome.datasets.reading import Progress, Reader, Reading, Statistics, announced, silent
 from delome.durable import sole_writer
 from delome.errors import DatasetError, DelomeError
 from delome.graph import Graph
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Published sizes; edges as the publishers count them (see each reader)."""
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +84,7 @@ class Published:
         return {"dataset": self.name, "published": asdict(self.statistics)}
 
     def _converted(self, folder: Path) -> Graph | None:
-        return converted.read(folder / "converted", self._about)
+        return converted.read(folder / "converted", self._about, self.statistics.most_bytes)
 
     def _placed(self, folder: Path) -> list[Path]:
         """The files of a complete layout that lie together somewhere in the folder; empty if there are none."""
@@ -118,6 +108,7 @@ class Published:
             workspace = Path(name)
             try:
                 known = {self.archive: self.sha256} if self.sha256 else {}
+                self._refuse_too_large(sources)
                 progress(f"verifying {sources[0].name}", 0, None)
                 checksums = verified_checksums(folder, sources, known)
                 reading = self._read(sources, workspace, progress)
@@ -133,15 +124,20 @@ class Published:
             (workspace / "new").rename(folder / "converted")
             record_checksums(folder, checksums)
 
+    def _refuse_too_large(self, sources: list[Path]) -> None:
+        for file in sources:
+            if (size := file.stat().st_size) > self.statistics.most_bytes:
+                raise DatasetError(f"'{file}' is not the published {self.name}: it has {size:,} bytes")
+
     def _read(self, sources: list[Path], workspace: Path, progress: Progress) -> Reading:
         if sources[0].suffix != ".zip":
-            return self.read(sources[0].parent, workspace, progress)
+            return self.read(sources[0].parent, workspace, self.statistics, progress)
         progress(f"unpacking {self.archive}", 0, None)
-        extract_zip(sources[0], workspace / "unpacked")
+        extract_zip(sources[0], workspace / "unpacked", self.statistics.most_bytes)
         if not (raw := self._placed(workspace / "unpacked")):
             raise DatasetError(f"'{sources[0]}' is not the published archive: it has no {self.layouts[0][0]}")
         try:
-            return self.read(raw[0].parent, workspace, progress)
+            return self.read(raw[0].parent, workspace, self.statistics, progress)
         except DelomeError as error:
             # the unpacked files are gone when the sentence is read: it names the archive instead
             raise DatasetError(str(error).replace(str(workspace / "unpacked"), str(sources[0]))) from None

@@ -34,6 +34,25 @@ def announced(progress: Progress) -> Progress:
     return told
 
 
+LONGEST_NUMBER = 32
+"""Bytes of a number in text, with what separates it from the next."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Published sizes; edges as the publishers count them (see each reader)."""
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that no form of the dataset exceeds: every number in text, edges in both directions, and a megabyte."""
+        return LONGEST_NUMBER * (self.nodes * (self.features + 1) + 4 * self.edges) + 2**20
+
+
 @dataclass(frozen=True)
 class Reading:
     """A graph and its number of edges as the publishers count them, for comparison with their statistics."""
@@ -42,5 +61,6 @@ class Reading:
     published_edges: int
 
 
-Reader: TypeAlias = Callable[[Path, Path, Progress], Reading]
-"""Reads the raw files in the first folder; large arrays may be put into the second, which outlives the reading."""
+Reader: TypeAlias = Callable[[Path, Path, Statistics, Progress], Reading]
+"""Reads the raw files in the first folder, up to what the statistics allow; large arrays may be put into the second,
+which outlives the reading."""

@@ -6,26 +6,26 @@ from pathlib import Path
 
 import numpy as np
 
-from delome.datasets import files
-from delome.datasets.reading import Progress, Reading
+from delome.datasets.arrays import read_arrays, require
+from delome.datasets.reading import Progress, Reading, Statistics
 from delome.errors import DatasetError, GraphError
 from delome.graph import Graph
 
 LAYOUT = ("reddit_data.npz", "reddit_graph.npz")
 
 
-def read(raw: Path, workspace: Path, progress: Progress) -> Reading:
+def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress) -> Reading:
     """Reads features, labels and edges. Each edge is stored in both directions; weights are all one and not read.
 
     The published node split (``node_types``) is not used: streams split every class by their own protocol.
     """
     data_file, graph_file = (raw / name for name in LAYOUT)
     progress(f"reading {graph_file.name}", 0, None)
-    matrix = files.read_arrays(graph_file, ("shape", "row", "col"))
-    files.require(graph_file, matrix, "shape", "row", "col")
+    matrix = read_arrays(graph_file, ("shape", "row", "col"), sizes.most_bytes)
+    require(graph_file, matrix, "shape", "row", "col")
     progress(f"reading {data_file.name}", 0, None)
-    data = files.read_arrays(data_file, ("feature", "label"))
-    files.require(data_file, data, "feature", "label")
+    data = read_arrays(data_file, ("feature", "label"), sizes.most_bytes)
+    require(data_file, data, "feature", "label")
     nodes = len(data["label"])
     if matrix["shape"].tolist() != [nodes, nodes]:
         raise DatasetError(f"'{graph_file}' has a matrix of shape {matrix['shape'].tolist()} for {nodes:,} labels")

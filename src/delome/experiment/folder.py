@@ -11,6 +11,7 @@ Every file is complete or absent, and checked when it is read back.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -23,6 +24,7 @@ from typing import Any, Self
 
 from delome.durable import (
     LOCK,
+    add_folder,
     append_line,
     is_there,
     make_folder,
@@ -44,6 +46,7 @@ log = logging.getLogger(__name__)
 
 CONFIG, EVENTS = "config.json", "events.jsonl"
 CONFIG_KIND = "configuration of a run"
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class RunFolder:
@@ -54,13 +57,16 @@ class RunFolder:
         self.continues = False
         self._made: list[Path] = []
         self._claim = ExitStack()
+        self.check: Callable[[], None] = lambda: None
+        self.unwritable = ""
 
     @classmethod
     def open(cls, path: Path, config: RunConfig, stream: TaskStream, *, fresh: bool = False) -> Self:
         """Creates the folder, or takes up again the one of the same configuration and stream; nobody else can until it
         is closed.
 
-        ``fresh`` moves a folder that is there out of the way, as a backup.
+        ``fresh`` moves a folder that is there out of the way, as a backup. Of a folder that cannot be written, and is
+        therefore not claimed, ``unwritable`` says why: a run that was finished there can still be shown.
         """
         config.check_stream(stream)
         folder = cls(path, config, stream.describe())
@@ -70,7 +76,12 @@ class RunFolder:
             if fresh:
                 folder._set_aside()
             folder._made = make_folder(path)
-            folder._claim.enter_context(sole_writer(path))
+            try:
+                folder.check = folder._claim.enter_context(sole_writer(path))
+            except OSError as error:
+                if error.errno not in READ_ONLY or not is_there(path / CONFIG):
+                    raise
+                folder.unwritable, folder.check = error.strerror or str(error), folder._refuse
         try:
             folder._take_up()
         except BaseException:
@@ -89,6 +100,9 @@ class RunFolder:
     @property
     def _configuration(self) -> dict[str, Any]:
         return {} if self.config is None else self.config.as_dict()
+
+    def _refuse(self) -> None:
+        raise RunFolderError(f"cannot write '{self.path}': {self.unwritable}")
 
     def _take_up(self) -> None:
         remove_leftovers(self.path)
@@ -159,7 +173,8 @@ class RunFolder:
         """Removes a folder without any result: the run failed before it had reached anything."""
         if self.continues or self._has_results():
             return
-        with suppress(OSError):  # why it failed is told already
+        with suppress(OSError, StorageError):  # why it failed is told already
+            self.check()
             for file in (self.path / EVENTS, self.path / CONFIG):
                 file.unlink(missing_ok=True)
             for seed in self.path.glob("seed-*"):
@@ -171,24 +186,40 @@ class RunFolder:
         return any(self.path.glob("seed-*/*"))
 
     def event(self, name: str, **details: Any) -> None:
-        """Adds a line to the log."""
+        """Adds a line to the log, if there can be one."""
+        if self.unwritable:
+            return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.check()
         with told(self.path / EVENTS):
             append_line(self.path / EVENTS, {"time": now, "event": name, "process": os.getpid(), **details})
 
     def write_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
         with told(self.path / name):
-            write_document(self.path / name, kind, content)
+            write_document(self._place(name), kind, content)
 
     def write_text(self, name: str, text: str) -> None:
         with told(self.path / name):
-            write_text(self.path / name, text)
+            write_text(self._place(name), text)
 
     def write(self, name: str, fill: Callable[[Path], object]) -> Path:
         """Writes a file by filling a temporary one."""
-        with told(self.path / name), replacing(self.path / name) as temporary:
+        with told(self.path / name), replacing(self._place(name)) as temporary:
             fill(temporary)
         return self.path / name
+
+    def add_folder(self, name: str) -> None:
+        """Makes a folder in the run folder if it is missing."""
+        self.check()
+        with told(self.path / name):
+            add_folder(self.path / name)
+
+    def _place(self, name: str) -> Path:
+        """Where a file is to be written: a folder below this one is made if it is missing, but never this one."""
+        self.check()
+        if (place := self.path / name).parent != self.path:
+            add_folder(place.parent)
+        return place
 
 
 def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

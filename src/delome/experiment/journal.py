@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from delome.durable import is_there
 from delome.errors import StorageError
@@ -22,8 +23,11 @@ log = logging.getLogger(__name__)
 KIND = "progress of a task"
 
 
-class Stopped(Exception):
-    """A run was asked to stop, and has left all that it needs to go on."""
+class Stopped(BaseException):
+    """A run was asked to stop, and has left all that it needs to go on.
+
+    Like `KeyboardInterrupt` it is no `Exception`: whoever takes any of those for a damaged file must not take this one.
+    """
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number}")
@@ -31,10 +35,11 @@ class Stopped(Exception):
 
 
 class Stop:
-    """Whether somebody has asked a run to stop."""
+    """Whether somebody has asked to stop: Ctrl-C, SIGTERM, or SIGHUP as a terminal sends it when it is closed."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
+        self._postponed = False
 
     @property
     def asked(self) -> bool:
@@ -47,27 +52,69 @@ class Stop:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """While this block runs, SIGINT and SIGTERM ask to stop; the second of them acts at once."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """While this block runs, the first signal asks to stop; the second acts at once."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             self.signal_number = number
-            for each in numbers:
-                signal.signal(each, before[each])
+            _handle(before)
             log.warning("stopping after this step; once more stops at once")
 
-        before = {number: signal.signal(number, ask) for number in numbers}
+        before = _heeded_signals()
+        with _handled_by(ask):
+            yield
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """While this block runs, a signal raises `Stopped`; one that comes in a ``postponed`` block is only noted."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.signal_number = number
+            if not self._postponed:
+                raise Stopped(number)
+
+        with _handled_by(stop):
+            yield
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """What this block does is done as a whole."""
+        self._postponed = True
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            self._postponed = False
+
+
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
+
+
+def _heeded_signals() -> dict[int, Handler]:
+    """What each signal by which somebody asks to stop does now; one that is ignored, as by nohup, is left alone."""
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
+    found = {int(number): signal.getsignal(number) for number in numbers}
+    return {number: handler for number, handler in found.items() if handler != signal.SIG_IGN}
+
+
+def _handle(handlers: dict[int, Handler]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@contextmanager
+def _handled_by(handler: Handler) -> Iterator[None]:
+    before = _heeded_signals()
+    try:
+        _handle(dict.fromkeys(before, handler))
+        yield
+    finally:
+        _handle(before)
 
 
 class TaskJournal:
     """Keeps the finished phases of a task, and how far the current one has come, every few seconds in a folder.
 
-    ``of`` names run and seed: what another one has left there is refused.
+    ``of`` names run and seed: what another one has left there is refused. ``check`` is called before anything is
+    written, ``written`` afterwards.
     """
 
     def __init__(
@@ -77,10 +124,11 @@ class TaskJournal:
         task: int,
         every: float,
         stop: Stop,
+        check: Callable[[], None],
         written: Callable[[str, int], None],
     ) -> None:
         self.folder, self.of, self.task = folder, of, task
-        self.every, self.stop, self.written = every, stop, written
+        self.every, self.stop, self.check, self.written = every, stop, check, written
         self.phases: dict[str, Reached] = self._read() if is_there(folder / MANIFEST) else {}
         self._last = time.monotonic()
 
@@ -129,6 +177,7 @@ class TaskJournal:
 
     def write(self) -> None:
         """Writes everything reached so far in place of what was written before."""
+        self.check()
         state = State()
         for phase, reached in self.phases.items():
             state.tensors |= {f"{phase}/{name}": tensor for name, tensor in reached.state.tensors.items()}

@@ -11,18 +11,23 @@ from delome.experiment.config import RunConfig
 from delome.experiment.folder import RunFolder
 from delome.experiment.journal import Stop, TaskJournal
 from delome.experiment.results import RunResult, SeedResult, TaskResult
+from delome.foreign import MOST_DOCUMENT, holds, sha256_of
 from delome.methods import Learner
 from delome.metrics import AccuracyMatrix
 from delome.parameters import values_of
 from delome.saved import KIND as LEARNER_KIND
 from delome.saved import restore, write
-from delome.store import MANIFEST, load_state, remove_state
+from delome.store import MANIFEST, is_intact, load_state, remove_state
 from delome.stream import TaskStream
 from delome.tracking import Tracker
 
 log = logging.getLogger(__name__)
 
 RESULT, RESULT_KIND = "result.json", "result of a run"
+MATRIX = "matrix.csv"
+BYTES_PER_CELL = 200
+"""Bytes of a result for each pair of tasks, in seven lists of accuracies."""
+
 CHECKPOINT_EVERY = 60.0
 """Seconds between checkpoints inside a task."""
 
@@ -99,16 +104,16 @@ class SeedFolder:
         self.run = folder.identity
         self.name = f"seed-{seed}"
         self.path = folder.path / self.name
+        self.model, self.progress = self.path / "model", self.path / "progress"
         self.finished = False
 
     def take_up(self, learner: Learner, tasks: int) -> SeedResult:
         """Results of those of so many tasks that need not be learned again; the learner becomes the one that has
         learned them, unless it was the last."""
         result, file = SeedResult(self.seed), self.path / RESULT
-        remove_leftovers(self.path)
         if is_there(file):
             try:
-                found = read_document(file, RESULT_KIND)
+                found = read_document(file, RESULT_KIND, MOST_DOCUMENT + BYTES_PER_CELL * tasks**2)
                 result, self.finished, run = SeedResult.from_dict(found), found["finished"], found["run"]
             except StorageError as error:
                 raise RunFolderError(f"{error}: start over with --fresh") from None
@@ -117,7 +122,11 @@ class SeedFolder:
             too_few = self.finished and len(result.tasks) < tasks
             if run != self.run or result.seed != self.seed or len(result.tasks) > tasks or too_few:
                 raise RunFolderError(f"'{file}' is not a result of this run: start over with --fresh")
-        if not self.finished:
+        if self.finished:
+            self._note_changes(result, found.get("model"))
+        else:
+            self._refuse_links()
+            remove_leftovers(self.path)
             known = self._load(learner)
             if known > len(result.tasks):
                 raise RunFolderError(
@@ -128,16 +137,30 @@ class SeedFolder:
             del result.tasks[known:]
         return result
 
+    def _refuse_links(self) -> None:
+        """A run removes files of its own in these folders: a link would have it do so elsewhere."""
+        for place in (self.path, self.model, self.progress):
+            if place.is_symlink():
+                raise RunFolderError(f"'{place}' is a link: put the folder that it leads to in its place")
+
+    def _note_changes(self, result: SeedResult, manifest: str | None) -> None:
+        """Notes what of a finished seed is gone or another; ``manifest`` is the checksum of its model's."""
+        parts = {
+            self.model: is_intact(self.model, LEARNER_KIND, manifest),
+            self.path / MATRIX: holds(self.path / MATRIX, _csv(result.matrix).encode()),
+        }
+        for place in (place for place, intact in parts.items() if not intact):
+            log.warning("'%s' is gone, or not as the run left it", place)
+
     def _load(self, learner: Learner) -> int:
         """Makes the learner the one that was saved, if there is one, and gives the number of tasks it knows."""
-        model = self.path / "model"
-        if not is_there(model / MANIFEST):
+        if not is_there(self.model / MANIFEST):
             return 0
         try:
-            about, state = load_state(model, LEARNER_KIND)
+            about, state = load_state(self.model, LEARNER_KIND)
             if about.get("parameters") != values_of(learner):
-                raise StorageError(f"'{model}' was not saved by this run")
-            restore(learner, state, model)
+                raise StorageError(f"'{self.model}' was not saved by this run")
+            restore(learner, state, self.model)
         except StorageError as error:
             raise RunFolderError(f"{error}: start over with --fresh") from None
         return len(learner.columns.tasks)
@@ -150,11 +173,12 @@ class SeedFolder:
             log.debug("checkpoint: %s step %d", phase, done)
 
         of = {"run": self.run, "seed": self.seed}
-        return TaskJournal(self.path / "progress", of, task, self.every, self.stop, written)
+        self.folder.add_folder(self.name)
+        return TaskJournal(self.progress, of, task, self.every, self.stop, self.folder.check, written)
 
     def finish_task(self, learner: Learner, result: SeedResult, last: bool) -> None:
         """Writes what was measured and then what was learned, so that nothing is learned without its result."""
-        self.folder.write_text(f"{self.name}/matrix.csv", _csv(result.matrix))
+        self.folder.write_text(f"{self.name}/{MATRIX}", _csv(result.matrix))
         self._write_result(result, finished=False)
         self._settle(learner)
         accuracies = result.tasks[-1].accuracies
@@ -172,11 +196,14 @@ class SeedFolder:
 
     def _settle(self, learner: Learner) -> None:
         """Writes what was learned, after which the steps that led there are not needed."""
-        write(learner, self.path / "model")
-        remove_state(self.path / "progress")
+        self.folder.check()
+        write(learner, self.model)
+        remove_state(self.progress)
 
     def _write_result(self, result: SeedResult, finished: bool) -> None:
         content = {"run": self.run, **result.as_dict(), "finished": finished}
+        if finished:
+            content["model"] = sha256_of(self.model / MANIFEST)
         self.folder.write_document(f"{self.name}/{RESULT}", RESULT_KIND, content)
 
 

@@ -291,6 +291,8 @@ class Analytic(Learner):
         self.width, self.size = state.whole_number("width"), state.whole_number("random_features")
         if self.size and self.features not in (None, self.size):
             raise StateError(f"the state has {self.size} random features, the learner {self.features}")
+        if self.columns.tasks and not (self.width and self.size):
+            raise StateError("the state does not fit the learner: tasks were learned without any features")
         if self.per_task and self.columns.tasks:
             self.task_weights = [
                 state.tensor(f"weights.{task}", (self.size, len(classes)), torch.half)
@@ -300,7 +302,7 @@ class Analytic(Learner):
             if (fitted <= 0).any():
                 raise StateError("the state does not fit the learner: a temperature must be greater than 0")
             self.temperatures = dict(enumerate(fitted.tolist()))
-        if "scatter" in state.tensors:
+        elif self.columns.tasks:
             means = state.tensor("means", (self.size, self.columns.seen), torch.half)
             lower = state.tensor("scatter", (self.size * (self.size + 1) // 2,), torch.half)
             self.statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)

@@ -82,6 +82,8 @@ class GEM(GradientLearner):
     def begin(self, observation: Observation, examples: Examples, tracker: Tracker) -> Examples:
         with tracker.phase("prepare"):
             past = [self.examples(task) for task in observation.past()]
+            if any(stored.max() >= len(task) for task, stored in zip(past, self.positions, strict=True)):
+                raise StateError("the state does not fit the learner: it stores nodes that are not there")
             self._old = [task.select(stored) for task, stored in zip(past, self.positions, strict=True)]
         self._gradients: tuple[int, Tensor] | None = None
         return examples
@@ -128,8 +130,10 @@ class GEM(GradientLearner):
     def load_state(self, state: State) -> None:
         super().load_state(state)
         names = [f"stored.{k}" for k in range(len(self.columns.tasks))]
-        self.positions = [state.tensor(name, [state.tensors[name].numel()], torch.int64).numpy() for name in names]
-        if any((positions < 0).any() or (positions >= self.kept_graphs.rows).any() for positions in self.positions):
+        self.positions = [state.tensor(name, [None], torch.int64).numpy() for name in names]
+        if any(
+            not len(stored) or stored.min() < 0 or stored.max() >= self.kept_graphs.rows for stored in self.positions
+        ):
             raise StateError("the state does not fit the learner: it stores nodes that are not there")
 
     def storage(self) -> Storage:

@@ -195,12 +195,18 @@ class GradientLearner(Learner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        if "model.first" not in state.tensors:
+        if not self.columns.tasks and "model.first" not in state.tensors:
             return
-        features, hidden = state.tensors["model.first"].shape
+        features, hidden = state.tensor("model.first", (None, None)).shape
         if hidden != self.hidden:
             raise StateError(f"the state has {hidden} hidden units, the learner {self.hidden}")
-        self.reset(features, state.tensors["model.second"].shape[1])
+        columns = state.tensor("model.second", (hidden, None)).shape[1]
+        if features < 1 or columns < self.columns.seen:
+            raise StateError(
+                f"the state does not fit the learner: its network has {features} features and {columns} columns "
+                f"for {self.columns.seen} classes"
+            )
+        self.reset(features, columns)
         self._load_trained(state)
 
 

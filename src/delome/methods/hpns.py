@@ -114,6 +114,9 @@ class HPNs(Learner):
         self.extractors_of_tasks: list[dict[str, list[int]]] = []
         self.heads: dict[str, Trained] = {}
         self.tables: dict[str, PrototypeTable] = {}
+        self.attention = torch.empty(0)
+        if not width:  # nothing is drawn that a state may not need
+            return
         for name, more in PROTOTYPES_READ.items():
             inputs = (self.slots + more) * self.dimension
             self.heads[name] = Trained(torch.empty(inputs + 1, 0, device=self.torch_device))
@@ -321,7 +324,11 @@ class HPNs(Learner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self._start(state.whole_number("width"))
+        width = state.whole_number("width")
+        if width:  # what is drawn again is made in the image of what is there
+            state.tensor("prototypes.atomic", (None, self.dimension))
+            state.tensor("head.embeddings", (self.slots * self.dimension + 1, None))
+        self._start(width)
         self.extractors_of_tasks = copy.deepcopy(state.value("extractors_of_tasks"))
         if self.width:
             self._load_learned(state)
@@ -338,20 +345,23 @@ class HPNs(Learner):
         """Takes back everything that is trained."""
 
         def load(name: str, *shape: int | None) -> Trained:
-            found = state.tensors[name].shape if name in state.tensors else torch.Size()
-            # a size that is not given is what it has grown to
-            grown = [*found, *[0] * len(shape)]
-            wanted = tuple(grown[k] if size is None else size for k, size in enumerate(shape))
-            value, momentum = (state.tensor(key, wanted) for key in (name, f"{name}.momentum"))
+            value = state.tensor(name, shape)  # a size that is not given is what it has grown to
+            momentum = state.tensor(f"{name}.momentum", value.shape)
             return Trained(value.to(self.torch_device, copy=True), momentum.to(self.torch_device, copy=True))
 
         for level in LEVELS:
             self.tables[level] = PrototypeTable(load(f"prototypes.{level}", None, self.dimension))
         for name, head in self.heads.items():
             self.heads[name] = load(f"head.{name}", len(head.value), None)
-        for kind in self.extractors:
+        outputs = max((len(classes) for classes in self.columns.tasks), default=0)
+        too_few = not all(len(table) for table in self.tables.values())
+        too_few |= any(head.value.shape[1] < outputs for head in self.heads.values())
+        for kind, made in self.extractors.items():
             count = sum(name.startswith(f"{kind}.") for name in state.tensors) // 2
+            too_few |= count < len(made)
             self.extractors[kind] = [load(f"{kind}.{number}", self.width, self.dimension) for number in range(count)]
+        if too_few:
+            raise StateError("the state does not fit the learner: it lacks prototypes, outputs or extractors")
 
     def storage(self) -> Storage:
         """Prototypes, and the extractors that tasks leave behind."""

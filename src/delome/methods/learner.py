@@ -27,6 +27,9 @@ from delome.tracking import Tracker
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+MOST_TASK_COLUMNS = 10**8
+"""Tasks × classes of a state: a table of which task may use which column is kept."""
+
 Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
 """Numbers of nodes, a mask with true or false for each node, or all nodes."""
 
@@ -308,6 +311,8 @@ class Learner(ABC):
         tasks = [tuple(whole_numbers(columns, "task_classes")) for columns in state.value("task_classes")]
         labels, names = _labels(state.value("classes")), state.value("class_names")
         columns = {column for task in tasks for column in task}
+        if not all(tasks) or len(tasks) * len(labels) > MOST_TASK_COLUMNS:
+            raise StateError(f"the state does not fit the learner: it has {len(tasks)} tasks of {len(labels)} classes")
         if columns != set(range(len(labels))) or len(set(labels)) != len(labels) or len(names) != len(labels):
             raise StateError(f"the state has {len(columns)} class columns, but labels of {len(labels)}")
         self.columns = LabelColumns(self.setting, tasks)
@@ -344,7 +349,7 @@ def resolve_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # some devices have memory, and others only the shape of it
-    except (RuntimeError, AssertionError, ValueError):
+    except Exception:  # each device that is not there says so in its own way
         raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
     return device
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from delome.backbones import BACKBONES, Backbone
+from delome.errors import StateError
 from delome.isolation import isolated
 from delome.methods.gradient import GradientLearner
 from delome.parameters import Param
@@ -115,7 +116,9 @@ class LwF(GradientLearner):
         super().load_state(state)
         if "teacher.first" in state.tensors:
             # it may have fewer columns than the network, which may have grown since
-            columns = state.tensors["teacher.second"].shape[1]
+            columns = state.tensor("teacher.second", (self.hidden, None)).shape[1]
+            if not self.columns.seen <= columns <= self.network.second.shape[1]:
+                raise StateError(f"the state does not fit the learner: its teacher has {columns} columns")
             self.teacher = BACKBONES[self.backbone](
                 len(self.network.first), self.hidden, columns, generator(self.seed, "teacher"), self.torch_device
             ).requires_grad_(False)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.bar import Bar
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
 
 from delome.datasets.published import Published
 from delome.datasets.statistics import GraphStatistics
 from delome.report.tables import counted
+from delome.report.terminal import literal
 from delome.stream import TaskStream
 
 BAR_WIDTH = 40
@@ -27,7 +27,7 @@ def describe_dataset(
     sizes = sorted(found.class_sizes.values())
     unknown = found.nodes - sum(sizes)
     lines = [
-        f"[bold]{escape(name)}[/bold]: {found.nodes:,} nodes, {found.edges:,} edges ({direction}), "
+        f"[bold]{literal(name)}[/bold]: {found.nodes:,} nodes, {found.edges:,} edges ({direction}), "
         f"{found.features:,} features ({kind}), {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,} nodes"
         + (f", {unknown:,} nodes of unknown class" if unknown else ""),
         _homophily(found),
@@ -38,7 +38,7 @@ def describe_dataset(
     if published is not None:
         lines += [
             "agrees with the published numbers of nodes, edges, features and classes",
-            f"cached in {escape(str(published.folder(data_root)))}: {', '.join(_cached(published, data_root))}",
+            f"cached in {literal(published.folder(data_root))}: {', '.join(_cached(published, data_root))}",
         ]
     table = Table("task", "class", "nodes", "", title="Classes in the order they arrive")
     for task in stream:
@@ -64,9 +64,9 @@ def _cached(published: Published, data_root: Path | None) -> list[str]:
     parts = []
     for place in sorted(published.folder(data_root).iterdir()):
         files = [place] if place.is_file() else [file for file in place.rglob("*") if file.is_file()]
-        parts.append(f"{place.name} ({sum(file.stat().st_size for file in files) / 1e6:,.1f} MB)")
+        parts.append(f"{literal(place.name)} ({sum(file.stat().st_size for file in files) / 1e6:,.1f} MB)")
     return parts
 
 
 def _add_class(table: Table, task: str, name: str, size: int, sizes: list[int]) -> None:
-    table.add_row(task, escape(name), f"{size:,}", Bar(sizes[-1], 0, size, width=BAR_WIDTH))
+    table.add_row(task, literal(name), f"{size:,}", Bar(sizes[-1], 0, size, width=BAR_WIDTH))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -36,7 +37,8 @@ class RunProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bars.stop()
+        with suppress(OSError):  # the terminal is gone
+            self.bars.stop()
 
     def loading(self, activity: str, done: int, total: int | None) -> None:
         """Shows how far a graph is loaded, in megabytes."""

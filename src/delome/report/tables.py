@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from delome.experiment.results import RunResult
+from delome.report.terminal import literal
 
 FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
 """Characters of the columns beside the matrix, of a column of accuracies, and of one that stands for many."""
@@ -75,7 +75,7 @@ def summary_lines(result: RunResult) -> list[str]:
     forgetting = "AF undefined for a single task" if af is None else _with_spread("AF", af, "+.2f", several)
     lines = [
         f"{_with_spread('AA', aa, '.2f', several)}   {forgetting}",
-        f"{config.method} on {escape(config.dataset)}, {parameters['setting'].upper()}, "
+        f"{config.method} on {literal(config.dataset)}, {parameters['setting'].upper()}, "
         f"{parameters.get('backbone', 'no')} backbone, budget {parameters.get('budget', 'none')}, seeds {config.seeds}",
         _graph_line(result.stream["graph"]),
         f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']} ({protocol['test_nodes']}); "

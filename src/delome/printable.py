@@ -1,0 +1,25 @@
+"""Text from elsewhere, such as names of classes and files, made fit for a terminal or a spreadsheet."""
+
+from __future__ import annotations
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""Beginnings of a field that a spreadsheet computes instead of showing it."""
+
+
+def printable(text: str) -> str:
+    """The text with escapes in place of signs that a terminal would obey instead of showing them.
+
+    >>> print(printable("a\\nb \\x1b[2J"))
+    a\\nb \\x1b[2J
+    """
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def csv_field(text: str) -> str:
+    """A field of a CSV file, quoted by RFC 4180; what would be a formula begins with an apostrophe.
+
+    >>> print(csv_field('logic, "in" cs'), csv_field("=1+1"))
+    "logic, ""in"" cs" '=1+1
+    """
+    field = f"'{text}" if text.startswith(FORMULA) else text
+    return '"{}"'.format(field.replace('"', '""')) if set(field) & set(',"\r\n') else field
