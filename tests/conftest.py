@@ -12,10 +12,10 @@ import scipy.sparse as sp
 import torch
 from hypothesis import settings
 
-from delome import Graph, TaskStream, load_graph
+from delome import Graph, Task, TaskStream, load_graph
 from delome.cli import main
 from delome.columns import LabelColumns
-from delome.methods import GradientLearner
+from delome.methods import GradientLearner, Learner
 from delome.tracking import Tracker
 from delome.training import Examples
 
@@ -66,6 +66,16 @@ def toy_graph() -> Graph:
 def toy_stream(toy_graph: Graph) -> TaskStream:
     """Three tasks of two classes."""
     return TaskStream(toy_graph)
+
+
+@pytest.fixture(scope="session")
+def scores_of() -> Callable[[Learner, Task], np.ndarray]:
+    """What a learner decides by: a score of every class column for every node of a task."""
+
+    def scores(learner: Learner, task: Task) -> np.ndarray:
+        return learner._scores(learner._inputs(task.graph, np.arange(task.graph.num_nodes)), task.index).numpy()
+
+    return scores
 
 
 @pytest.fixture
