@@ -8,7 +8,7 @@ from delome.errors import ParameterError
 from delome.memory.kernel import Kernel
 from delome.memory.kernel_matching import relative_loss
 
-QUICK = {"budget": 20, "epochs": 60, "networks": 60}
+QUICK = {"budget": 20, "epochs": 60, "networks": 60, "hidden": 64}
 MATCHINGS = pytest.mark.parametrize("matching", ["exact", "sampled"])
 
 
