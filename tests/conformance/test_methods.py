@@ -179,6 +179,10 @@ def test_storage_is_what_the_method_declares(make, toy_stream):
         assert 0 < measured <= value if declared.startswith("≤") else measured == value
 
 
+def test_nothing_is_stored_before_anything_is_learned(make):
+    assert astuple(make().storage()) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("make", [each for each in variants() if each.values[0][1] == "cil"], indirect=True)
 def test_knowing_the_task_never_hurts(make, toy_stream):
     learner = learn(make(), toy_stream)
