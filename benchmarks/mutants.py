@@ -95,7 +95,8 @@ def is_left_out(node: ast.AST) -> bool:
         case ast.Expr(value=ast.Constant()) | ast.AnnAssign(annotation=ast.Subscript()):  # texts, declarations
             return True
         case ast.If(test=test, body=body):
-            return isinstance(body[0], ast.Raise | ast.ImportFrom) or "isinstance" in ast.unparse(test)
+            depends = ast.unparse(test)
+            return isinstance(body[0], ast.Raise | ast.ImportFrom) or "isinstance" in depends or "device" in depends
         case ast.FunctionDef(name=name):
             return name == "__repr__"
         case ast.Assign(targets=[ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_])]):
@@ -213,8 +214,9 @@ def is_noticed(mutant: Mutant, package: Path) -> bool:
     name = Path(mutant.file).stem
     method, *tests = TESTS.get(mutant.file, (name, f"methods/test_{name}"))
     conformance = [f"tests/conformance/test_{each}.py" for each in ("parameters_matter", "invariants", "methods")]
-    quickest = "not (gcn or gat) and (other_values or fine_tune or numbers or carried_over or declares)"
-    runs = [[f"tests/{each}.py" for each in tests], [*conformance, "-k", f"{method} and {quickest}"]]
+    quickest = "other_values or fine_tune or numbers or carried_over or declares or stored"
+    chosen = f"{method} and not (gcn or gat)" + ("" if method == "finetune" else f" and ({quickest})")
+    runs = [[f"tests/{each}.py" for each in tests], [*conformance, "-k", chosen]]
     original = (PACKAGE / mutant.file).read_text()
     (package / mutant.file).write_text(mutant.source)
     try:

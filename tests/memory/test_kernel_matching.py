@@ -135,6 +135,34 @@ def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
     np.testing.assert_allclose(matched.rows, real, atol=1e-3)
 
 
+def test_batch_descent_takes_twice_as_many_steps_with_momentum_one_half(monkeypatch):
+    real, kernel, iterations = real_rows(20, columns=3), Kernel(a=1.5, w=0.5), 4
+    # every batch is all rows, and the loss is never looked at
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_STALL_STEPS", 100)
+    start = weights(20, 4)
+    matched = match(real, start, kernel, np.random.default_rng(0), CPU, "batch", iterations)
+    scale = np.linalg.norm(real, axis=1).mean()
+    rows = RealRows(torch.from_numpy(real / scale))
+    memory, velocity = torch.from_numpy(to_dense(start @ real) / scale).float(), 0.0
+    for _ in range(8):
+        _, gradient = mmd(kernel, rows, memory, torch.zeros(()))
+        velocity = velocity / 2 - 4 / 2.0 * gradient
+        memory = memory + velocity
+    assert matched.steps == 8
+    np.testing.assert_allclose(matched.rows, scale * memory.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize(("improves", "steps"), [([10.0, 9.0, 8.95, 1.0], 9), ([10.0, 10.5, 1.0, 0.1], 6)])
+def test_batch_descent_ends_when_the_loss_measured_now_and_then_stalls(monkeypatch, improves, steps):
+    losses = iter(improves)
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_STALL_STEPS", 3)
+    monkeypatch.setattr("delome.memory.kernel_matching.Yardstick.__call__", lambda *_: next(losses))
+    matched = match(real_rows(20), weights(20, 4), KERNEL, np.random.default_rng(0), CPU, "batch")
+    assert matched.steps == steps  # a gain of less than a hundredth is none
+
+
 def test_rows_of_zeros_are_remembered_as_zeros():
     assert (matched(np.zeros((6, 10), np.float32), 2, None).rows == 0).all()
 

@@ -92,6 +92,12 @@ def learned_rows(stream, **parameters):
     return learner.bank.memories[0].graph.features
 
 
+@MATCHINGS
+def test_memory_is_matched_for_networks_of_as_many_hidden_units(toy_stream, matching):
+    narrow, wide = (learned_rows(toy_stream, matching=matching, networks=3, hidden=hidden) for hidden in (2, 64))
+    assert not np.array_equal(narrow, wide)
+
+
 def test_each_kernel_has_a_minimiser_of_its_own(uneven_stream):
     task = uneven_stream[0]
     # with few hidden units the first layer's gradients, which the arc-cosine kernel lacks, weigh most

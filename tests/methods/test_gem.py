@@ -15,9 +15,10 @@ def test_projection_has_the_hand_computed_value(margin, expected):
     torch.testing.assert_close(result, torch.tensor(expected), atol=1e-6, rtol=0)
 
 
-def test_a_gradient_that_agrees_is_untouched():
-    gradient = torch.tensor([1.0, 2.0])
-    assert project(gradient, torch.tensor([[1.0, 0.0], [0.0, 3.0]]), 0.5) is gradient
+@pytest.mark.parametrize("agreement", [[1.0, 6.0], [1e-4, 1e-4], [0.0, 0.1]])
+def test_a_gradient_that_agrees_however_little_is_untouched(agreement):
+    gradient = torch.tensor(agreement)
+    assert project(gradient, torch.eye(2), 0.5) is gradient
 
 
 @pytest.mark.parametrize("seed", range(10))

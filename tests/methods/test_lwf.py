@@ -124,6 +124,16 @@ def test_new_columns_start_normal_as_the_first_ones_do(toy_graph):
     assert new.abs().max() > 2 * 256**-0.5
 
 
+def test_with_the_usual_start_new_columns_start_as_those_of_fine_tune(toy_graph):
+    common = {"epochs": 2, "hidden": 8}
+    learners = [FineTune(**common), LwF(strength=0.0, kaiming_init=False, **common)]
+    for learner in learners:
+        learner.observe(labelled(toy_graph, 0, 1))
+        learner.observe(labelled(toy_graph, 1, 2))
+    for a, b in zip(*(learner.network.parameters() for learner in learners), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_a_teacher_with_fewer_columns_than_the_network_is_restored_as_it_was(toy_graph):
     learner, resumed = LwF(epochs=2, hidden=8), LwF(epochs=2, hidden=8)
     learner.observe(labelled(toy_graph, 0, 1))
