@@ -156,6 +156,28 @@ def test_columns_that_no_node_uses_stay_zero(sparse_stream):
     assert (features[:, used] != 0).any()
 
 
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_networks_are_drawn_like_the_backbone_for_all_columns_that_compete(sparse_stream, monkeypatch, setting):
+    drawn = []
+
+    def draw_only(self, real, start, targets, draw_network, rng, tracker):
+        drawn.append((targets.tolist(), *draw_network(), *draw_network()))
+        return start
+
+    monkeypatch.setattr(GradientMatching, "match", draw_only)
+    task = sparse_stream[1]
+    columns = LabelColumns(setting, [sparse_stream[0].classes, task.classes])
+    GradientMatching(budget=2, hidden=32).build(task.observation(), columns, np.random.default_rng(0), Tracker())
+    ((targets, first, second, other_first, other_second),) = drawn
+    assert targets == ([0, 1] if setting == "til" else [2, 3])
+    used = len(np.unique(task.graph.features.indices))
+    assert first.shape == (used, 32) and second.shape == (32, 2 if setting == "til" else 4)
+    # columns that no node uses are left out, but count for the scale
+    for weights, other, fan_in in ((first, other_first, 300), (second, other_second, 32)):
+        assert 0.9 * fan_in**-0.5 < weights.abs().max() <= fan_in**-0.5
+        assert not torch.equal(weights, other)
+
+
 @pytest.mark.parametrize("sizes", [(200, 200), (200, 3)])
 def test_every_network_is_shown_other_random_rows_of_a_large_class(monkeypatch, sizes):
     # rows of a class point in one of four directions: no two rows stand for all of them

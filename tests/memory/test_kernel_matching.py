@@ -10,7 +10,7 @@ from delome.columns import LabelColumns
 from delome.memory import KernelMatching
 from delome.memory.initial import initial_weights
 from delome.memory.kernel import Kernel
-from delome.memory.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss
+from delome.memory.kernel_matching import RealRows, Yardstick, gram_coordinates, match, mmd, relative_loss
 from delome.sparse import to_dense
 from delome.tracking import Tracker
 
@@ -77,6 +77,13 @@ def test_gram_coordinates_have_the_inner_products_of_the_rows():
     np.testing.assert_allclose(back(coordinates.numpy()), np.eye(20), atol=1e-3)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
+def test_gram_coordinates_exist_for_rows_that_repeat_each_other_in_any_unit(unit):
+    real = np.repeat(unit * real_rows(5, columns=100), 4, axis=0)
+    coordinates, _ = gram_coordinates(real)
+    np.testing.assert_allclose(coordinates @ coordinates.T, real @ real.T, atol=1e-3 * unit**2)
+
+
 @pytest.mark.parametrize("regime", ["gram", "direct"])
 def test_the_loss_does_not_depend_on_the_units_of_the_features(regime):
     real = real_rows(50, columns=100)
@@ -101,6 +108,17 @@ def test_relative_loss_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
     exact = loss_of(real, memory)
     monkeypatch.setattr("delome.memory.kernel_matching.MEASURED_ROWS", 1500)
     assert loss_of(real, memory) == pytest.approx(exact, rel=0.15)
+
+
+def test_the_mean_kernel_of_a_sample_is_that_of_all_rows_on_average(monkeypatch):
+    real = real_rows(6)
+    exact = Yardstick(KERNEL, real, np.random.default_rng(0)).mean_real.item()
+    monkeypatch.setattr("delome.memory.kernel_matching.MEASURED_ROWS", 2)
+    rng = np.random.default_rng(0)
+    sampled = [Yardstick(KERNEL, real, rng).mean_real.item() for _ in range(1500)]
+    # pairs of a row with itself are too many in a sample: without correction the mean would be far off
+    assert np.mean(sampled) == pytest.approx(exact, abs=4 * np.std(sampled) / 1500**0.5)
+    assert 4 * np.std(sampled) / 1500**0.5 < 0.1 * exact
 
 
 def test_relative_loss_is_the_mmd_over_the_mean_kernel():
