@@ -17,12 +17,9 @@ import scipy.sparse as sp
 import torch
 from hypothesis import settings
 
-from delome import Graph, TaskStream, load_graph
+from delome import Graph, Task, TaskStream, load_graph
 from delome.cli import main
-from delome.columns import LabelColumns
-from delome.methods import GradientLearner
-from delome.tracking import Tracker
-from delome.training import Examples
+from delome.methods import Learner
 
 # the graphs of the tests are tiny: threads would only wait for each other
 torch.set_num_threads(1)
@@ -73,19 +70,14 @@ def toy_stream(toy_graph: Graph) -> TaskStream:
     return TaskStream(toy_graph)
 
 
-@pytest.fixture
-def begun() -> Callable[..., Examples]:
-    """Learns tasks 0 … index - 1, then begins task ``index``: what a step of that task minimises can be asked for."""
+@pytest.fixture(scope="session")
+def scores_of() -> Callable[[Learner, Task], np.ndarray]:
+    """What a learner decides by: a score of every class column for every node of a task."""
 
-    def begin(learner: GradientLearner, stream: TaskStream, index: int) -> Examples:
-        for task in stream[:index]:
-            learner.observe(task)
-        observation = stream[index].observation()
-        learner.columns = LabelColumns(learner.setting, [task.classes for task in stream[: index + 1]])
-        learner.counts = torch.zeros(learner.columns.seen, dtype=torch.long)
-        return learner.begin(observation, learner.examples(observation), Tracker())
+    def scores(learner: Learner, task: Task) -> np.ndarray:
+        return learner._scores(learner._inputs(task.graph, np.arange(task.graph.num_nodes)), task.index).numpy()
 
-    return begin
+    return scores
 
 
 @pytest.fixture

@@ -177,4 +177,4 @@ def test_undirected_lists_each_edge_both_ways_once():
 def test_blocks_cut_a_sequence_into_parts_that_weigh_little(weights, limit):
     parts = list(blocks(np.array(weights, dtype=np.int32), limit))
     assert [k for part in parts for k in range(part.start, part.stop)] == list(range(len(weights)))
-    assert all(sum(weights[part][1:]) <= limit for part in parts)
+    assert all(part.stop > part.start and sum(weights[part][1:]) <= limit for part in parts)

@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from delome import Graph, TaskStream
 from delome.columns import LabelColumns
 from delome.memory.gradient_matching import GradientMatching, Stacked, class_gradients, gradient_distance
 from delome.sparse import to_dense
@@ -155,6 +156,37 @@ def test_columns_that_no_node_uses_stay_zero(sparse_stream):
     assert (features[:, used] != 0).any()
 
 
-def test_large_classes_are_matched_in_batches(toy_stream, monkeypatch):
-    monkeypatch.setattr("delome.memory.gradient_matching.REAL_BATCH", 8)
-    assert np.isfinite(build(toy_stream[0]).graph.features).all()
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_networks_are_drawn_like_the_backbone_for_all_columns_that_compete(sparse_stream, monkeypatch, setting):
+    drawn = []
+
+    def draw_only(self, real, start, targets, draw_network, rng, tracker):
+        drawn.append((targets.tolist(), *draw_network(), *draw_network()))
+        return start
+
+    monkeypatch.setattr(GradientMatching, "match", draw_only)
+    task = sparse_stream[1]
+    columns = LabelColumns(setting, [sparse_stream[0].classes, task.classes])
+    GradientMatching(budget=2, hidden=32).build(task.observation(), columns, np.random.default_rng(0), Tracker())
+    ((targets, first, second, other_first, other_second),) = drawn
+    assert targets == ([0, 1] if setting == "til" else [2, 3])
+    used = len(np.unique(task.graph.features.indices))
+    assert first.shape == (used, 32) and second.shape == (32, 2 if setting == "til" else 4)
+    # columns that no node uses are left out, but count for the scale
+    for weights, other, fan_in in ((first, other_first, 300), (second, other_second, 32)):
+        assert 0.9 * fan_in**-0.5 < weights.abs().max() <= fan_in**-0.5
+        assert not torch.equal(weights, other)
+
+
+@pytest.mark.parametrize("sizes", [(200, 200), (200, 3)])
+def test_every_network_is_shown_other_random_rows_of_a_large_class(monkeypatch, sizes):
+    # rows of a class point in one of four directions: no two rows stand for all of them
+    labels = np.repeat([0, 1], sizes)
+    features = np.eye(8, dtype=np.float32)[4 * labels + np.arange(len(labels)) % 4]
+    (task,) = TaskStream(Graph(np.zeros((2, 0), int), features, labels))
+    options = {"budget": 4, "networks": 300, "initial": "noise", "lr": 0.02}
+    whole = build(task, **options).report["relative_loss"]
+    monkeypatch.setattr("delome.memory.gradient_matching.REAL_BATCH", 2)
+    in_batches = build(task, **options).report["relative_loss"]
+    assert max(whole) < 0.02
+    assert max(in_batches) < 0.2  # twice that if rows are always the same

@@ -60,6 +60,13 @@ def test_kernel_of_orthogonal_equal_and_opposite_rows_has_hand_computed_values()
     torch.testing.assert_close(values, expected, atol=1e-6, rtol=0)
 
 
+def test_the_kernel_of_a_row_with_itself_has_the_hand_computed_value():
+    kernel = Kernel(a=2.0, w=3.0)
+    assert kernel.of_itself(torch.tensor([2.0, 0.0])).tolist() == [10.0, 0.0]
+    norms = torch.tensor([2.0])
+    torch.testing.assert_close(kernel.values(torch.tensor([[4.0]]), norms, norms), torch.tensor([[10.0]]))
+
+
 def test_the_kernel_is_homogeneous_of_degree_two():
     kernel, inner, norms = KERNELS["ntk"], torch.tensor([[0.3]]), torch.tensor([1.2])
     scaled = kernel.values(9 * inner, 3 * norms, 3 * norms)

@@ -10,7 +10,15 @@ from delome.columns import LabelColumns
 from delome.memory import KernelMatching
 from delome.memory.initial import initial_weights
 from delome.memory.kernel import Kernel
-from delome.memory.kernel_matching import RealRows, gram_coordinates, match, mmd, relative_loss, weighted_rows
+from delome.memory.kernel_matching import (
+    RealRows,
+    Yardstick,
+    gram_coordinates,
+    match,
+    mmd,
+    relative_loss,
+    weighted_rows,
+)
 from delome.memory.merging import Earlier
 from delome.sparse import to_dense
 from delome.tracking import Tracker
@@ -78,6 +86,13 @@ def test_gram_coordinates_have_the_inner_products_of_the_rows():
     np.testing.assert_allclose(back(coordinates.numpy()), np.eye(20), atol=1e-3)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
+def test_gram_coordinates_exist_for_rows_that_repeat_each_other_in_any_unit(unit):
+    real = np.repeat(unit * real_rows(5, columns=100), 4, axis=0)
+    coordinates, _ = gram_coordinates(real)
+    np.testing.assert_allclose(coordinates @ coordinates.T, real @ real.T, atol=1e-3 * unit**2)
+
+
 @pytest.mark.parametrize("regime", ["gram", "direct"])
 def test_the_loss_does_not_depend_on_the_units_of_the_features(regime):
     real = real_rows(50, columns=100)
@@ -102,6 +117,17 @@ def test_relative_loss_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
     exact = loss_of(real, memory)
     monkeypatch.setattr("delome.memory.kernel_matching.MEASURED_ROWS", 1500)
     assert loss_of(real, memory) == pytest.approx(exact, rel=0.15)
+
+
+def test_the_mean_kernel_of_a_sample_is_that_of_all_rows_on_average(monkeypatch):
+    real = real_rows(6)
+    exact = Yardstick(KERNEL, real, np.random.default_rng(0)).mean_real.item()
+    monkeypatch.setattr("delome.memory.kernel_matching.MEASURED_ROWS", 2)
+    rng = np.random.default_rng(0)
+    sampled = [Yardstick(KERNEL, real, rng).mean_real.item() for _ in range(1500)]
+    # pairs of a row with itself are too many in a sample: without correction the mean would be far off
+    assert np.mean(sampled) == pytest.approx(exact, abs=4 * np.std(sampled) / 1500**0.5)
+    assert 4 * np.std(sampled) / 1500**0.5 < 0.1 * exact
 
 
 def test_relative_loss_is_the_mmd_over_the_mean_kernel():
@@ -134,6 +160,34 @@ def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
     kernel = Kernel.ntk(features=2, hidden=256)
     matched = match(real, weights(len(real), len(real)), kernel, np.random.default_rng(0), CPU)
     np.testing.assert_allclose(matched.rows, real, atol=1e-3)
+
+
+def test_batch_descent_takes_twice_as_many_steps_with_momentum_one_half(monkeypatch):
+    real, kernel, iterations = real_rows(20, columns=3), Kernel(a=1.5, w=0.5), 4
+    # every batch is all rows, and the loss is never looked at
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_STALL_STEPS", 100)
+    start = weights(20, 4)
+    matched = match(real, start, kernel, np.random.default_rng(0), CPU, "batch", iterations)
+    scale = np.linalg.norm(real, axis=1).mean()
+    rows = RealRows(torch.from_numpy(real / scale))
+    memory, velocity = torch.from_numpy(to_dense(start @ real) / scale).float(), 0.0
+    for _ in range(8):
+        _, gradient = mmd(kernel, rows, memory, torch.zeros(()))
+        velocity = velocity / 2 - 4 / 2.0 * gradient
+        memory = memory + velocity
+    assert matched.steps == 8
+    np.testing.assert_allclose(matched.rows, scale * memory.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize(("improves", "steps"), [([10.0, 9.0, 8.95, 1.0], 9), ([10.0, 10.5, 1.0, 0.1], 6)])
+def test_batch_descent_ends_when_the_loss_measured_now_and_then_stalls(monkeypatch, improves, steps):
+    losses = iter(improves)
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memory.kernel_matching.BATCH_STALL_STEPS", 3)
+    monkeypatch.setattr("delome.memory.kernel_matching.Yardstick.__call__", lambda *_: next(losses))
+    matched = match(real_rows(20), weights(20, 4), KERNEL, np.random.default_rng(0), CPU, "batch")
+    assert matched.steps == steps  # a gain of less than a hundredth is none
 
 
 def test_rows_of_zeros_are_remembered_as_zeros():

@@ -105,7 +105,7 @@ def test_sparse_and_dense_memories_are_joined():
 def star(task, centre_label):
     """A centre that hears seven others, which hear two more each."""
     edges = [(leaf, 0) for leaf in range(1, 8)] + [(7 + 2 * leaf - k, leaf) for leaf in range(1, 8) for k in range(2)]
-    graph = Graph(np.array(edges).T, np.full((22, 1), task, dtype=np.float32))
+    graph = Graph(np.array(edges).T, np.full((22, 1), task, dtype=np.float32), undirected=False)
     return Memory(task, graph, np.array([0, 1]), np.array([centre_label, centre_label + 1]))
 
 

@@ -145,14 +145,30 @@ def test_curvature_drops_the_bridge_and_keeps_the_clique(kind):
         assert sorted(nodes) == [0, 1, 2, 3]
 
 
-def test_curvature_counts_4_cycles_if_asked_to():
-    # nodes 1 and 4 are in a square with node 0, node 2 is on a path; their degrees are the same
-    graph = graph_of([(0, 1), (1, 3), (3, 4), (4, 0), (0, 2), (2, 5), (5, 6)])
-    picks = {
-        kind: {retained(graph, [0], (1, 0), Curvature(kind), seed)[0][1] for seed in range(40)}
-        for kind in ("bfc", "bfc3")
-    }
-    assert picks == {"bfc": {1, 4}, "bfc3": {1, 2, 4}}
+@pytest.fixture
+def square_and_path():
+    """Nodes 1 and 4 are in a square with node 0, node 2 is on a path; their degrees are the same."""
+    return graph_of([(0, 1), (1, 3), (3, 4), (4, 0), (0, 2), (2, 5), (5, 6)])
+
+
+def picks(graph, kind):
+    """Neighbours of node 0 that are chosen sooner or later."""
+    return {retained(graph, [0], (1, 0), Curvature(kind), seed)[0][1] for seed in range(40)}
+
+
+def test_curvature_counts_4_cycles_if_asked_to(square_and_path):
+    assert picks(square_and_path, "bfc") == {1, 4}
+    assert picks(square_and_path, "bfc3") == {1, 2, 4}
+
+
+def test_4_cycles_are_counted_up_to_so_many_paths_of_two_edges(square_and_path, monkeypatch):
+    assert picks(square_and_path, "auto") == {1, 4}
+    # degrees 3, 2, 2, 2, 2, 2, 1: their squares add up to 30
+    monkeypatch.setattr(subgraph, "PATHS_COUNTED", 30)
+    assert picks(square_and_path, "auto") == {1, 4}
+    monkeypatch.setattr(subgraph, "PATHS_COUNTED", 29)
+    assert picks(square_and_path, "auto") == {1, 2, 4}
+    assert picks(square_and_path, "bfc") == {1, 4}
 
 
 def test_curvature_is_the_best_over_the_frontier():

@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from delome import DeLoMe
 from delome.errors import ParameterError
-from delome.memory import MemoryBank
-from delome.tracking import Tracker
+from delome.memory.kernel import Kernel
+from delome.memory.kernel_matching import relative_loss
 
-QUICK = {"budget": 20, "epochs": 60, "networks": 60}
+QUICK = {"budget": 20, "epochs": 60, "networks": 60, "hidden": 64}
 MATCHINGS = pytest.mark.parametrize("matching", ["exact", "sampled"])
 
 
@@ -39,35 +40,76 @@ def test_raw_logit_memories_of_cil_and_til_coincide(toy_stream):
         np.testing.assert_array_equal(a.graph.features, b.graph.features)
 
 
-def test_counts_are_memory_rows_for_old_classes_and_training_nodes_for_new_ones(toy_stream):
-    learner = DeLoMe(**QUICK | {"epochs": 1, "networks": 1})
-    learner.observe(toy_stream[0])
-    learner.observe(toy_stream[1])
-    current = np.bincount(toy_stream[1].graph.labels[toy_stream[1].train], minlength=4)
-    assert learner.counts.tolist() == [20, 20, *current[2:].tolist()]
-
-
-def test_loss_of_a_step_is_current_mean_plus_a_mean_for_each_memory(toy_stream):
-    learner = DeLoMe(**QUICK | {"epochs": 1, "networks": 1})
-    for task in toy_stream:
+@pytest.mark.parametrize("setting", ["cil", "til"])
+@pytest.mark.parametrize("tau", [0.0, 1.0, 2.5])
+def test_a_step_minimises_means_over_task_and_memories_with_logits_adjusted_by_tau_log_frequency(
+    uneven_stream, last_step, memories_of, setting, tau
+):
+    learner = DeLoMe(budget=3, tau=tau, setting=setting, epochs=2, hidden=8, weight_decay=0.0)
+    for task in uneven_stream[:2]:
         learner.observe(task)
-    observation = toy_stream[2].observation()
-    current = learner.examples(observation)
-    bank, learner.bank = learner.bank, MemoryBank()
-    for memory in bank.memories[:2]:
-        learner.bank.append(memory)
-    learner.counts = torch.bincount(current.labels, minlength=6)
-    learner.begin(observation, current, Tracker())
-    adjustment = torch.log(learner.counts / learner.counts.sum())
+    old, task = memories_of(learner), uneven_stream[2]
+    step = last_step(learner, task)
+    rows = [torch.from_numpy(task.graph.propagate(2)[task.train]), *(torch.from_numpy(m.graph.features) for m in old)]
+    labels = [torch.from_numpy(task.graph.labels[task.train]), *(torch.from_numpy(m.labels) for m in old)]
+    share = torch.bincount(torch.cat(labels)) / len(torch.cat(labels))
+    assert share.max() > 2 * share.min()
 
     def mean_loss(rows, labels):
-        logits = (rows @ learner.network.first).relu() @ learner.network.second
-        return torch.nn.functional.cross_entropy(logits + adjustment, labels)
+        # memory rows live in propagated space: the network reads them as they are
+        logits = (rows @ step.weights["first"]).relu() @ step.weights["second"] + tau * torch.log(share)
+        if setting == "til":
+            first = labels.min() // 2 * 2
+            logits, labels = logits[:, first : first + 2], labels - first
+        return functional.cross_entropy(logits, labels)
 
-    expected = mean_loss(current.inputs.dense(), current.labels)
-    for memory in learner.bank.memories:
-        expected = expected + mean_loss(torch.from_numpy(memory.graph.features), torch.from_numpy(memory.labels))
-    torch.testing.assert_close(learner.objective(current), expected)
+    step.assert_minimises(*map(mean_loss, rows, labels))
+
+
+@pytest.mark.parametrize("tau", [0.0, 1.0, 2.5])
+def test_predictions_are_not_adjusted(uneven_stream, snapshot, tau):
+    learner = DeLoMe(budget=5, tau=tau, epochs=5, hidden=8)
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+    graph = uneven_stream[0].graph
+    logits = snapshot(learner).logits(graph, np.arange(graph.num_nodes))
+    assert learner.predict(graph).tolist() == logits[:, :4].argmax(dim=1).tolist()
+
+
+def test_the_step_size_of_sampled_matching_is_memory_lr(toy_stream):
+    start, short, long = (
+        learned_rows(toy_stream, matching="sampled", networks=1, memory_lr=lr) for lr in (1e-12, 0.01, 0.03)
+    )
+    # the first step of Adam has the length of its step size in every entry that has a gradient
+    moved = np.abs(short - start)
+    assert np.median(moved) == pytest.approx(0.01, rel=1e-3)
+    np.testing.assert_allclose(long - start, 3 * (short - start), atol=1e-4)
+
+
+def learned_rows(stream, **parameters):
+    learner = DeLoMe(**{"budget": 4, "epochs": 1, "hidden": 8} | parameters)
+    learner.observe(stream[0])
+    return learner.bank.memories[0].graph.features
+
+
+@MATCHINGS
+def test_memory_is_matched_for_networks_of_as_many_hidden_units(toy_stream, matching):
+    narrow, wide = (learned_rows(toy_stream, matching=matching, networks=3, hidden=hidden) for hidden in (2, 64))
+    assert not np.array_equal(narrow, wide)
+
+
+def test_each_kernel_has_a_minimiser_of_its_own(uneven_stream):
+    task = uneven_stream[0]
+    # with few hidden units the first layer's gradients, which the arc-cosine kernel lacks, weigh most
+    kernels = {"ntk": Kernel.ntk(features=8, hidden=1), "arc-cosine": Kernel.arc_cosine()}
+    learned = {name: learned_rows(uneven_stream, kernel=name, hidden=1)[:4] for name in kernels}
+    real = task.graph.propagate(2)[task.train[task.graph.labels[task.train] == 0]]
+
+    def loss(kernel, rows):
+        return relative_loss(kernels[kernel], real, rows, np.random.default_rng(0))
+
+    assert loss("ntk", learned["ntk"]) < 0.9 * loss("ntk", learned["arc-cosine"])
+    assert loss("arc-cosine", learned["arc-cosine"]) < 0.9 * loss("arc-cosine", learned["ntk"])
 
 
 def test_exact_memories_of_cil_and_til_coincide(toy_stream):

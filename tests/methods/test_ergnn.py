@@ -25,30 +25,33 @@ def test_shares_equal_the_recursion_and_add_up_to_one():
     assert shares.sum().item() == pytest.approx(1)
 
 
-def test_class_incremental_objective_equals_the_formula(toy_stream, begun, balanced):
-    learner = ERGNN(budget=4, epochs=2, hidden=16)
-    batch = begun(learner, toy_stream, 2)
-    stored = torch.cat([torch.from_numpy(m.graph.features) for m in learner._next.memories])
-    labels = torch.cat([torch.from_numpy(m.labels) for m in learner._next.memories])
-    beta = len(stored) / (len(stored) + len(batch))
-    # replayed rows have no edges: the network reads raw features
-    replayed = (stored @ learner.network.first).relu() @ learner.network.second
-    current = balanced(learner.network(batch.inputs), batch.labels)
-    expected = beta * current + (1 - beta) * balanced(replayed, labels)
+def test_a_class_incremental_step_minimises_beta_times_the_current_loss_and_the_rest_of_all_stored_nodes(
+    uneven_stream, last_step, memories_of, balanced
+):
+    learner = learn(ERGNN(budget=4, epochs=2, hidden=8, weight_decay=0.0), uneven_stream, 2)
+    task = uneven_stream[2]
+    step = last_step(learner, task)
+    memories = memories_of(learner)  # that of the current task included
+    stored = torch.cat([torch.from_numpy(memory.graph.features) for memory in memories])
+    labels = torch.cat([torch.from_numpy(memory.labels) for memory in memories])
     assert len(stored) == 24
-    torch.testing.assert_close(learner.objective(batch), expected)
+    beta = 24 / (24 + len(task.train))
+    # replayed rows have no edges: the network reads raw features
+    replayed = (stored @ step.weights["first"]).relu() @ step.weights["second"]
+    step.assert_minimises(beta * balanced(*step.train_logits(task)), (1 - beta) * balanced(replayed, labels))
 
 
-def test_task_incremental_objective_mixes_in_old_tasks_one_by_one(toy_stream, begun, balanced):
-    learner = ERGNN(budget=4, epochs=2, hidden=16, setting="til")
-    batch = begun(learner, toy_stream, 2)
-    beta = 24 / (24 + len(batch))
-    expected = balanced(learner.network(batch.inputs)[:, 4:6], batch.labels - 4)
-    for task, memory in enumerate(learner.bank.memories):
-        own = slice(2 * task, 2 * task + 2)
-        logits = learner.network(learner.network.prepare(memory.graph))[:, own]
-        expected = beta * expected + (1 - beta) * balanced(logits, torch.from_numpy(memory.labels) - 2 * task)
-    torch.testing.assert_close(learner.objective(batch), expected)
+def test_a_task_incremental_step_mixes_in_old_tasks_one_by_one(uneven_stream, last_step, memories_of, balanced):
+    learner = learn(ERGNN(budget=4, epochs=2, hidden=8, weight_decay=0.0, setting="til"), uneven_stream, 2)
+    step = last_step(learner, uneven_stream[2])
+    beta = 24 / (24 + len(uneven_stream[2].train))
+    logits, labels = step.train_logits(uneven_stream[2])
+    terms = [balanced(logits[:, 4:], labels - 4)]
+    for task, memory in enumerate(memories_of(learner)[:2]):
+        logits, labels = step.memory_logits(memory)
+        own = balanced(logits[:, 2 * task : 2 * task + 2], labels - 2 * task)
+        terms = [*(beta * term for term in terms), (1 - beta) * own]
+    step.assert_minimises(*terms)
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -13,9 +15,10 @@ def test_projection_has_the_hand_computed_value(margin, expected):
     torch.testing.assert_close(result, torch.tensor(expected), atol=1e-6, rtol=0)
 
 
-def test_a_gradient_that_agrees_is_untouched():
-    gradient = torch.tensor([1.0, 2.0])
-    assert project(gradient, torch.tensor([[1.0, 0.0], [0.0, 3.0]]), 0.5) is gradient
+@pytest.mark.parametrize("agreement", [[1.0, 6.0], [1e-4, 1e-4], [0.0, 0.1]])
+def test_a_gradient_that_agrees_however_little_is_untouched(agreement):
+    gradient = torch.tensor(agreement)
+    assert project(gradient, torch.eye(2), 0.5) is gradient
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -55,15 +58,55 @@ def test_stored_nodes_are_distinct_and_spread_over_classes(toy_stream):
     assert np.bincount(labels).tolist() == [5, 5]
 
 
-def test_old_gradient_is_that_of_the_loss_on_stored_nodes_over_columns_known_then(toy_stream):
-    learner = GEM(epochs=2, hidden=8, stored=6)
+def projected_by_trial(gradient, old, margin):
+    """g + Gᵀv for the v ≥ margin that minimises ½ vᵀ(G Gᵀ + εI)v + (G g)ᵀv: tries every set of v above the margin."""
+    gram, linear = old @ old.T + DAMPING * np.eye(len(old)), old @ gradient
+    best, least = None, np.inf
+    for above in itertools.product([False, True], repeat=len(old)):
+        free = np.array(above)
+        v = np.full(len(old), margin)
+        v[free] = np.linalg.solve(gram[free][:, free], -linear[free] - gram[free][:, ~free] @ v[~free])
+        value = v @ gram @ v / 2 + linear @ v
+        if (v >= margin).all() and value < least:
+            best, least = v, value
+    return gradient + best @ old
+
+
+def flat(gradients):
+    return torch.cat([part.flatten() for part in gradients.values()]).double().numpy()
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+@pytest.mark.parametrize("margin", [0.0, 0.5])
+def test_a_step_is_along_the_gradient_projected_against_those_of_stored_nodes(
+    uneven_stream, last_step, balanced, setting, margin
+):
+    learner = GEM(epochs=2, hidden=8, lr=0.05, weight_decay=0.0, stored=6, margin=margin, setting=setting)
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+    step = last_step(learner, uneven_stream[2])
+    columns = {
+        task.index: slice(2 * task.index if setting == "til" else 0, 2 * task.index + 2) for task in uneven_stream
+    }
+
+    def gradient_of(task, nodes):
+        # an old task's loss is over the columns that were known when it was learned
+        used = columns[task.index]
+        labels = torch.from_numpy(task.graph.labels[nodes]) - used.start
+        return step.gradient(balanced(step.logits(task.graph, nodes)[:, used], labels))
+
+    old = [
+        flat(gradient_of(task, task.train[learner.state().tensors[f"stored.{task.index}"].numpy()]))
+        for task in uneven_stream[:2]
+    ]
+    raw = gradient_of(uneven_stream[2], uneven_stream[2].train)
+    parts = np.split(projected_by_trial(flat(raw), np.array(old), margin), [raw["first"].numel()])
+    expected = {name: torch.from_numpy(part).view_as(raw[name]).float() for name, part in zip(raw, parts, strict=True)}
+    assert step.distance(expected) < 1e-3
+    assert step.distance(raw) > 0.05
+
+
+def test_an_odd_number_of_stored_nodes_is_rounded_up_to_the_same_for_every_class(toy_stream):
+    learner = GEM(epochs=1, hidden=8, stored=5)
     learner.observe(toy_stream[0])
-    learner.observe(toy_stream[1])
-    task = toy_stream[0]
-    nodes = task.train[learner.positions[0]]
-    learner._old = [learner.examples(task.observation()).select(learner.positions[0])]
-    rows = torch.from_numpy(task.graph.propagate(2)[nodes])
-    logits = ((rows @ learner.network.first).relu() @ learner.network.second)[:, :2]
-    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(task.graph.labels[nodes]))
-    expected = torch.autograd.grad(loss, list(learner.network.parameters()))
-    torch.testing.assert_close(learner._old_gradient(0), torch.cat([part.flatten() for part in expected]))
+    assert len(learner.positions[0]) == 6

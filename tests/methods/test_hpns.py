@@ -92,6 +92,31 @@ def test_slots_are_the_normalised_features_of_node_and_neighbours(toy_stream):
     torch.testing.assert_close(got, expected)
 
 
+def test_weights_start_uniform_within_one_over_root_fan_in(toy_stream):
+    learner = HPNs(**SMALL, lr=1e-12)
+    learner.observe(toy_stream[0])
+    slots = 1 + 2 * 5
+    inputs = {"embeddings": 8 * slots, "nodes": 8 * (slots + 1), "classes": 8 * (slots + 2)}
+    drawn = {f"head.{name}": (fan_in, 2) for name, fan_in in inputs.items()}
+    # an extractor has no bias
+    drawn |= {"attribute.0": (16 - 1, 8), "relation.0": (16 - 1, 8), "relation.1": (16 - 1, 8)}
+    tensors = learner.state().tensors | {"attention": learner.attention}
+    for name, (rows, columns) in (drawn | {"attention": (8 * slots, slots)}).items():
+        assert tensors[name].shape == (rows + 1, columns)
+        fan_in = 16 if name not in ("attention", *(f"head.{each}" for each in inputs)) else rows
+        assert 0.95 * fan_in**-0.5 < tensors[name].abs().max() <= fan_in**-0.5
+        assert (tensors[name] < 0).any() and (tensors[name] > 0).any()
+
+
+def test_the_first_prototype_of_each_level_is_a_random_direction_of_its_own(toy_stream):
+    learners = [HPNs(**SMALL, lr=1e-12, seed=seed) for seed in (0, 1)]
+    for learner in learners:
+        learner.observe(toy_stream[0])
+    rows = [learner.tables[level].rows.value[:1] for learner in learners for level in ("atomic", "node", "class")]
+    assert all(row.shape == (1, 8) and (row > 0).all() and (row < 0.5).all() for row in rows)
+    assert len({tuple(row.flatten().tolist()) for row in rows}) == 6
+
+
 def test_class_incremental_learning_is_refused():
     with pytest.raises(ParameterError, match="use setting til"):
         HPNs(setting="cil")

@@ -44,9 +44,27 @@ def test_loss_is_summed_over_tasks_in_full_batch_and_in_til(toy_stream, setting,
     torch.testing.assert_close(learner.loss_of(zeros, labels, tasks), expected)
 
 
-def test_inter_task_edges_are_used(toy_graph):
-    stream = TaskStream(toy_graph, inter_task_edges=True)
-    learner = Joint(epochs=60)
-    for task in stream:
+@pytest.mark.parametrize("inter_task_edges", [False, True])
+@pytest.mark.parametrize(("setting", "batch_size"), [("cil", None), ("cil", 2000), ("til", 2000)])
+def test_a_step_minimises_the_loss_on_all_tasks_in_the_graphs_they_have_now(
+    uneven_graph, last_step, balanced, setting, batch_size, inter_task_edges
+):
+    stream = TaskStream(uneven_graph, inter_task_edges=inter_task_edges)
+    learner = Joint(epochs=2, hidden=8, weight_decay=0.0, setting=setting, batch_size=batch_size)
+    for task in stream[:2]:
         learner.observe(task)
-    assert min(learner.evaluate(stream.seen(stream[2]))) > 90
+    step = last_step(learner, stream[2])
+
+    def terms(tasks):
+        parts = [step.train_logits(task) for task in tasks]
+        if setting == "til":
+            own = [(logits[:, 2 * k : 2 * k + 2], labels - 2 * k) for k, (logits, labels) in enumerate(parts)]
+            return [balanced(*part) for part in own]
+        if batch_size is None:
+            return [balanced(*part) for part in parts]
+        return [balanced(*(torch.cat(each) for each in zip(*parts, strict=True)))]
+
+    step.assert_minimises(*terms(stream.seen(stream[2])))
+    if inter_task_edges:
+        as_they_were = sum(terms(TaskStream(uneven_graph)))
+        assert step.distance(step.gradient(as_they_were)) > 0.02, "edges between tasks would not be missed"

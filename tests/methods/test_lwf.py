@@ -5,7 +5,6 @@ import torch
 from delome import FineTune
 from delome.methods import LwF
 from delome.methods.lwf import distillation
-from delome.tracking import Tracker
 
 
 def test_a_student_equal_to_its_teacher_has_the_hand_computed_loss_and_no_gradient():
@@ -42,18 +41,43 @@ def test_weights_start_normal_with_std_one_over_root_fan_in(toy_stream):
     assert learner.network.first.abs().max() > 2 * 400**-0.5
 
 
-def test_in_til_columns_of_old_tasks_are_distilled_and_future_ones_are_not(toy_stream):
-    learner = LwF(epochs=3, hidden=8, setting="til")
-    learner.observe(toy_stream[0])
-    learner.observe(toy_stream[1])
-    learner.columns = type(learner.columns)("til", [*learner.columns.tasks, toy_stream[2].classes])
-    batch = learner.examples(toy_stream[2].observation())
-    with torch.no_grad():
-        learner.network.first += 0.1
-    learner.begin(None, batch, Tracker())
-    learner.counts = torch.ones(6)
-    (slope,) = torch.autograd.grad(learner.objective(batch), [learner.network.second])
+def naive_distillation(student, teacher, temperature):
+    """Row by row, class by class."""
+    total = 0.0
+    for z, taught in zip(student, teacher, strict=True):
+        shares = torch.exp(taught / temperature) / torch.exp(taught / temperature).sum()
+        logs = z / temperature - torch.log(torch.exp(z / temperature).sum())
+        total = total - sum(share * log for share, log in zip(shares, logs, strict=True))
+    return total / len(student)
+
+
+@pytest.mark.parametrize(("setting", "slices"), [("cil", [slice(0, 4)]), ("til", [slice(0, 2), slice(2, 4)])])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_step_minimises_the_current_loss_plus_strength_times_the_distillation_of_old_columns(
+    uneven_stream, last_step, snapshot, balanced, setting, slices, epochs
+):
+    learner = LwF(epochs=epochs, hidden=8, lr=0.1, weight_decay=0.0, setting=setting, strength=3.0, temperature=1.5)
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+    teacher, task = snapshot(learner), uneven_stream[2]
+    taught = teacher.logits(task.graph, task.train).detach()
+    step = last_step(learner, task)
+    logits, labels = step.train_logits(task)
+    current = balanced(logits[:, 4:], labels - 4) if setting == "til" else balanced(logits, labels)
+    distilled = [3 * naive_distillation(logits[:, columns], taught[:, columns], 1.5) for columns in slices]
+    if epochs == 1:  # the student is its teacher still: nothing pulls
+        assert step.distance(step.gradient(current)) < 1e-3
+    else:
+        step.assert_minimises(current, *distilled)
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_columns_of_old_tasks_are_distilled_and_future_ones_are_not(uneven_stream, last_step, setting):
+    learner = LwF(epochs=3, hidden=8, weight_decay=0.0, setting=setting, strength=3.0)
+    learner.observe(uneven_stream[0])
+    slope = last_step(learner, uneven_stream[1]).taken["second"]
     assert (slope[:, :4] != 0).any(dim=0).all()
+    assert (slope[:, 4:] == 0).all()
 
 
 def test_the_teacher_is_the_network_of_the_last_task_and_does_not_move(toy_stream):
@@ -98,6 +122,16 @@ def test_new_columns_start_normal_as_the_first_ones_do(toy_graph):
     new = learner.network.second[:, 2:]
     assert new.std().item() == pytest.approx(256**-0.5, rel=0.02)
     assert new.abs().max() > 2 * 256**-0.5
+
+
+def test_with_the_usual_start_new_columns_start_as_those_of_fine_tune(toy_graph):
+    common = {"epochs": 2, "hidden": 8}
+    learners = [FineTune(**common), LwF(strength=0.0, kaiming_init=False, **common)]
+    for learner in learners:
+        learner.observe(labelled(toy_graph, 0, 1))
+        learner.observe(labelled(toy_graph, 1, 2))
+    for a, b in zip(*(learner.network.parameters() for learner in learners), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_a_teacher_with_fewer_columns_than_the_network_is_restored_as_it_was(toy_graph):

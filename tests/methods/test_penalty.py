@@ -132,6 +132,63 @@ def test_a_strong_penalty_keeps_important_parameters_where_they_were(toy_stream,
     assert moved[1] < 0.1 * moved[0]
 
 
+QUIET = {"epochs": 4, "hidden": 8, "lr": 0.05, "weight_decay": 0.0}
+
+
+def used_columns(setting, task):
+    return slice(2 * task.index if setting == "til" else 0, 2 * task.index + 2)
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_ewc_adds_strength_times_the_weighted_squared_distance_from_each_old_optimum(
+    uneven_stream, last_step, snapshot, balanced, setting
+):
+    def task_loss(network, task):
+        logits, labels = network.train_logits(task)
+        used = used_columns(setting, task)
+        return balanced(logits[:, used], labels - used.start)
+
+    learner = EWC(strength=300.0, setting=setting, **QUIET)
+    old = []
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+        optimum = snapshot(learner)
+        old.append((optimum.weights, optimum.gradient(task_loss(optimum, task))))
+    step = last_step(learner, uneven_stream[2])
+    current = task_loss(step, uneven_stream[2])
+    penalty = sum(
+        (slopes[name].square() * (weight - optimum[name].detach()).square()).sum()
+        for optimum, slopes in old
+        for name, weight in step.weights.items()
+    )
+    step.assert_minimises(current, 300 * penalty)
+
+
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_mas_adds_strength_times_the_weighted_squared_distance_from_the_last_optimum(
+    uneven_stream, last_step, snapshot, balanced, setting
+):
+    learner = MAS(strength=300.0, setting=setting, **QUIET)
+    importance, rows = {}, 0
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+        optimum = snapshot(learner)
+        logits, labels = optimum.train_logits(task)
+        slopes = optimum.gradient(logits[:, used_columns(setting, task)].square().mean())
+        for name, slope in slopes.items():
+            importance[name] = (rows * importance.get(name, 0) + len(labels) * slope.square()) / (rows + len(labels))
+        rows += len(labels)
+    step = last_step(learner, uneven_stream[2])
+    used = used_columns(setting, uneven_stream[2])
+    logits, labels = step.train_logits(uneven_stream[2])
+    current = balanced(logits[:, used], labels - used.start)
+    penalty = sum(
+        (importance[name] * (weight - optimum.weights[name].detach()).square()).sum()
+        for name, weight in step.weights.items()
+    )
+    step.assert_minimises(current, 300 * penalty)
+
+
 @pytest.mark.parametrize("method", [EWC, MAS, TWP])
 @pytest.mark.parametrize("backbone", ["sgc", "gat"])
 def test_new_columns_have_no_importance_and_old_ones_keep_theirs(toy_graph, method, backbone):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from delome import Graph
+from delome import Graph, TaskStream
 from delome.methods import ERGNN, FineTune, SEMCurvature, SSMDegree, SSMUniform
 
 ALL = [SSMUniform, SSMDegree, SEMCurvature]
@@ -14,32 +14,30 @@ def learn(learner, stream, count=3):
     return learner
 
 
-def centre_logits(learner, memory):
-    return learner.network(learner.network.prepare(memory.graph))[memory.rows]
-
-
 @pytest.mark.parametrize("backbone", ["sgc", "gcn", "gat"])
 @pytest.mark.parametrize("method", ALL)
-def test_class_incremental_objective_is_one_balanced_loss_over_current_nodes_and_all_centres(
-    toy_stream, method, backbone, begun, balanced
+def test_a_class_incremental_step_minimises_one_balanced_loss_over_current_nodes_and_all_centres(
+    uneven_stream, last_step, memories_of, balanced, monkeypatch, method, backbone
 ):
-    learner = method(budget=3, epochs=2, hidden=16, backbone=backbone)
-    batch = begun(learner, toy_stream, 1)
-    memories = learner._next.memories
-    logits = torch.cat([learner.network(batch.inputs), *(centre_logits(learner, memory) for memory in memories)])
-    labels = torch.cat([batch.labels, *(torch.from_numpy(memory.labels) for memory in memories)])
-    torch.testing.assert_close(learner.objective(batch), balanced(logits[:, :4], labels), atol=1e-5, rtol=1e-4)
+    monkeypatch.setattr("delome.backbones.gat.DROPOUT", 0.0)
+    learner = learn(method(budget=3, epochs=2, hidden=8, weight_decay=0.0, backbone=backbone), uneven_stream, 1)
+    step = last_step(learner, uneven_stream[1])
+    parts = [step.train_logits(uneven_stream[1]), *map(step.memory_logits, memories_of(learner))]
+    logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))
+    assert len(labels) == len(uneven_stream[1].train) + 12
+    step.assert_minimises(balanced(logits[:, :4], labels))
 
 
 @pytest.mark.parametrize("method", ALL)
-def test_task_incremental_objective_adds_one_loss_for_each_old_task(toy_stream, method, begun, balanced):
-    learner = method(budget=3, epochs=2, hidden=16, setting="til")
-    batch = begun(learner, toy_stream, 2)
-    expected = balanced(learner.network(batch.inputs)[:, 4:6], batch.labels - 4)
-    for task, memory in enumerate(learner.bank.memories):
-        own = centre_logits(learner, memory)[:, 2 * task : 2 * task + 2]
-        expected = expected + balanced(own, torch.from_numpy(memory.labels) - 2 * task)
-    torch.testing.assert_close(learner.objective(batch), expected, atol=1e-5, rtol=1e-4)
+def test_a_task_incremental_step_adds_one_loss_for_each_old_task(
+    uneven_stream, last_step, memories_of, balanced, method
+):
+    learner = learn(method(budget=3, epochs=2, hidden=8, weight_decay=0.0, setting="til"), uneven_stream, 2)
+    step = last_step(learner, uneven_stream[2])
+    parts = [*map(step.memory_logits, memories_of(learner)[:2]), step.train_logits(uneven_stream[2])]
+    step.assert_minimises(
+        *(balanced(logits[:, 2 * k : 2 * k + 2], labels - 2 * k) for k, (logits, labels) in enumerate(parts))
+    )
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -64,17 +62,38 @@ def test_memory_holds_budget_centres_per_class_and_at_most_ten_neighbours_each(t
     assert learner.storage().rows == sum(memory.graph.num_nodes for memory in learner.bank.memories)
 
 
-def test_without_neighbours_centres_are_stored_like_random_experience(toy_stream):
-    ssm = SSMUniform(budget=3, epochs=1, hidden=8, neighbours_first=0, neighbours_second=0)
-    er = ERGNN(budget=3, epochs=1, hidden=8, sampler="random")
-    for learner in (ssm, er):
-        learner.observe(toy_stream[0])
-    stored, replayed = ssm.bank.memories[0].graph, er.bank.memories[0].graph
-    assert stored.num_nodes == replayed.num_nodes == 6
-    assert isinstance(stored, Graph)
-    task = toy_stream[0]
-    train = {row.tobytes() for row in task.graph.features[task.train]}
-    assert {row.tobytes() for row in np.concatenate([stored.features, replayed.features])} <= train
+@pytest.fixture
+def rings():
+    """Two classes, each a ring of 20 nodes."""
+    node = np.arange(40)
+    after = node // 20 * 20 + (node + 1) % 20
+    features = np.random.default_rng(0).standard_normal((40, 4))
+    return TaskStream(Graph(np.stack([node, after]), features, node // 20, undirected=True))
+
+
+@pytest.mark.parametrize("method", ALL)
+@pytest.mark.parametrize(("first", "second", "stored"), [(0, 2, 1), (1, 0, 2), (1, 1, 3), (2, 1, 4), (2, 2, 5)])
+def test_a_centre_keeps_as_many_neighbours_at_each_hop_as_it_may(rings, memories_of, method, first, second, stored):
+    learner = method(budget=1, epochs=1, hidden=8, neighbours_first=first, neighbours_second=second)
+    (memory,) = memories_of(learn(learner, rings))
+    assert memory.graph.num_nodes == 2 * stored
+    # the nodes that a centre keeps are a piece of its ring
+    assert memory.graph.num_edges == 2 * 2 * (stored - 1)
+
+
+def test_with_room_for_all_and_no_neighbours_it_stores_what_experience_replay_stores(uneven_stream, memories_of):
+    common = {"budget": 1000, "epochs": 1, "hidden": 8}
+    ssm = learn(SSMUniform(**common, neighbours_first=0, neighbours_second=0), uneven_stream)
+    er = learn(ERGNN(**common, sampler="random"), uneven_stream)
+
+    def labelled_rows(memory):
+        features = memory.graph.features[memory.rows]
+        return sorted((label, row.tobytes()) for label, row in zip(memory.labels.tolist(), features, strict=True))
+
+    for task, subgraph, rows in zip(uneven_stream, memories_of(ssm), memories_of(er), strict=True):
+        assert labelled_rows(subgraph) == labelled_rows(rows)
+        assert rows.graph.num_edges == 0
+        assert subgraph.graph.num_edges == task.graph.subgraph(task.train).num_edges > 0
 
 
 def test_curvature_can_leave_out_4_cycles(toy_stream):

@@ -79,6 +79,33 @@ def test_gats_topology_importance_is_the_squared_gradient_by_finite_differences(
             assert 3.0 * slope**2 == pytest.approx(wanted[entry].item(), rel=0.05)
 
 
+@pytest.mark.parametrize("setting", ["cil", "til"])
+def test_both_importances_enter_the_loss_with_their_strengths(uneven_stream, last_step, snapshot, balanced, setting):
+    def task_loss(network, task):
+        logits, labels = network.train_logits(task)
+        first = 2 * task.index if setting == "til" else 0
+        return balanced(logits[:, first : 2 * task.index + 2], labels - first)
+
+    strengths = {"strength": 100.0, "topology_strength": 10_000.0}
+    learner = TWP(epochs=4, hidden=8, lr=0.05, weight_decay=0.0, setting=setting, **strengths)
+    old = []
+    for task in uneven_stream[:2]:
+        learner.observe(task)
+        optimum = snapshot(learner)
+        norm = attention(optimum.logits(task.graph, np.arange(task.graph.num_nodes)), task.graph).norm()
+        old.append((optimum.weights, optimum.gradient(task_loss(optimum, task)), optimum.gradient(norm)))
+    step = last_step(learner, uneven_stream[2])
+
+    def penalty(which):
+        return sum(
+            (slopes[which][name].square() * (weight - optimum[name].detach()).square()).sum()
+            for optimum, *slopes in old
+            for name, weight in step.weights.items()
+        )
+
+    step.assert_minimises(task_loss(step, uneven_stream[2]), 100 * penalty(0), 10_000 * penalty(1))
+
+
 def test_a_graph_without_edges_has_no_topology_importance(toy_graph):
     edgeless = TaskStream(Graph(np.zeros((2, 0), int), toy_graph.features, toy_graph.labels))
     for backbone in ("sgc", "gcn", "gat"):

@@ -138,7 +138,7 @@ class GEM(GradientLearner):
 
     def storage(self) -> Storage:
         kept = self.kept_graphs
-        gradients = len(self.positions) * sum(parameter.numel() for parameter in self.network.parameters())
+        gradients = sum(parameter.numel() for _ in self.positions for parameter in self.network.parameters())
         return Storage(kept.rows, kept.floats + gradients, kept.bytes + 4 * gradients)
 
 
