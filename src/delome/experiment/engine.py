@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 import joblib
 import psutil
+import torch
 
 from delome.errors import ParameterError
 
@@ -63,10 +64,11 @@ def fitting_jobs(bytes_each: int) -> int:
 
 
 class Processes:
-    """Processes of this machine that share its cores evenly; large arrays reach them mapped into memory."""
+    """Processes of this machine that share evenly the threads that torch may use here; large arrays reach them mapped
+    into memory."""
 
     def __init__(self, jobs: int) -> None:
-        self.jobs, self.threads = jobs, max(1, joblib.cpu_count() // jobs)
+        self.jobs, self.threads = jobs, max(1, min(torch.get_num_threads(), joblib.cpu_count() // jobs))
 
     def __enter__(self) -> Self:
         return self
