@@ -1,7 +1,5 @@
 """What every method must answer about nodes: labels, scores, probabilities and accuracies."""
 
-from typing import cast
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from delome import Graph
 from delome.errors import DelomeError, GraphError, ParameterError, StateError
 from delome.methods import METHODS
 from delome.metrics import Score
-from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 8, "networks": 3, "encoders": 5, "budget": 4, "hidden": 16, "features": 64}
@@ -19,7 +16,7 @@ SMALL = {"epochs": 8, "networks": 3, "encoders": 5, "budget": 4, "hidden": 16, "
 def variants():
     for name, method in METHODS.items():
         for setting in method.settings:
-            yield pytest.param(Subject(method, cast("Setting", setting)), id=f"{name}-{setting}")
+            yield pytest.param(Subject(method, setting), id=f"{name}-{setting}")
     yield pytest.param(Subject(METHODS["analytic"], "til", {"per_task": True}), id="analytic-til-per-task")
 
 

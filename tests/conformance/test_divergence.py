@@ -99,7 +99,7 @@ def test_nodes_whose_scores_are_not_finite_get_no_label(make, value, toy_stream,
 
 @pytest.mark.parametrize("name", ["finetune", "analytic", "hpns"])
 def test_features_that_overflow_get_no_label(name, toy_stream):
-    setting = cast("Setting", METHODS[name].settings[0])
+    setting = METHODS[name].settings[0]
     learner = Subject(METHODS[name], setting).make(epochs=2, hidden=256, features=None)
     learner.observe(toy_stream[0])
     huge = Graph([], 3e38 * np.sign(toy_stream[0].graph.features))

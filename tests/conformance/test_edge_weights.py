@@ -1,7 +1,5 @@
 """Edge weights are used, or refused in a sentence: by every method, on every backbone."""
 
-from typing import cast
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ import torch
 from delome import TaskStream
 from delome.errors import GraphError
 from delome.methods import METHODS
-from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 3, "networks": 3, "encoders": 5, "budget": 4, "hidden": 8, "features": 16}
@@ -18,7 +15,7 @@ REFUSED = {"hpns", "twp", "sem-curvature"}
 
 
 def learner_of(name, **parameters):
-    setting = cast("Setting", METHODS[name].settings[0])
+    setting = METHODS[name].settings[0]
     return Subject(METHODS[name], setting, parameters).make(**SMALL)
 
 

@@ -1,7 +1,6 @@
 """What must hold between methods: when they are Fine-tune, and what they reach on an easy stream."""
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import torch
 from delome import Task, TaskStream, load_graph
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 5, "hidden": 16, "budget": 4, "networks": 5, "encoders": 5, "features": 32}
@@ -34,7 +32,7 @@ WITHOUT_STRENGTH = {
 
 def make(name, setting=None, backbone=None, **parameters):
     method, parts = METHODS[name], {} if backbone is None else {"backbone": backbone}
-    return Subject(method, setting or cast("Setting", method.settings[0]), parts).make(**SMALL | parameters)
+    return Subject(method, setting or method.settings[0], parts).make(**SMALL | parameters)
 
 
 def learn(learner, tasks):

@@ -1,7 +1,5 @@
 """What every method must do with live data: graphs that are not cut from a stream, of which some nodes are labelled."""
 
-from typing import cast
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,6 @@ from delome.errors import DelomeError, GraphError, PastDataError, StateError
 from delome.methods import METHODS
 from delome.parameters import parameters_of
 from delome.progress import Tracker
-from delome.streams.columns import Setting
 from delome.testing import Subject
 
 SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "budget": 3, "hidden": 8, "features": 32}
@@ -42,7 +39,7 @@ def variants():
 
 def learner_of(name, setting=None, backbone=None, **parameters):
     method, parts = METHODS[name], {} if backbone is None else {"backbone": backbone}
-    return Subject(method, setting or cast("Setting", method.settings[0]), parts).make(**SMALL | parameters)
+    return Subject(method, setting or method.settings[0], parts).make(**SMALL | parameters)
 
 
 @pytest.fixture(params=list(variants()))

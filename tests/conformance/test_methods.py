@@ -1,7 +1,6 @@
 """What every registered method must do, in every setting and on every backbone: the suite that users have, and more."""
 
 from dataclasses import astuple
-from typing import cast
 
 import pytest
 from numpy.testing import assert_array_equal
@@ -9,7 +8,6 @@ from numpy.testing import assert_array_equal
 from delome.backbones import BACKBONES
 from delome.methods import METHODS
 from delome.parameters import parameters_of
-from delome.streams.columns import Setting
 from delome.testing import Subject
 from delome.testing.checks import CHECKS
 from delome.testing.referee import QUESTIONS
@@ -29,7 +27,7 @@ def subjects():
                 parameters = {} if backbone is None else {"backbone": backbone}
                 marks = [pytest.mark.slow] if backbone == "gat" else []
                 identity = "-".join(filter(None, (name, setting, backbone)))
-                yield pytest.param(Subject(method, cast("Setting", setting), parameters), id=identity, marks=marks)
+                yield pytest.param(Subject(method, setting, parameters), id=identity, marks=marks)
 
 
 every_subject = pytest.mark.parametrize("subject", list(subjects()))

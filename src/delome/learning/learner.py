@@ -73,7 +73,7 @@ class Learner(Configured, ABC):
     seed: Annotated[int, Param("seed of every random choice of the learner", at_least=0)] = 0
     device: Annotated[str, Param("auto, cpu, cuda, …")] = "auto"
 
-    settings: ClassVar[tuple[str, ...]] = ("cil", "til")
+    settings: ClassVar[tuple[Setting, ...]] = ("cil", "til")
     needs_past: ClassVar[bool] = False
     family: ClassVar[str] = ""
     keeps: ClassVar[FootprintFormula] = FootprintFormula()

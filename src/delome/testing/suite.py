@@ -35,7 +35,7 @@ def run_checks(
 ) -> Iterator[Outcome]:
     """Checks a method in each of its settings, one check after the other; a failure does not end it."""
     for setting in settings or method.settings:
-        subject = Subject(method, setting, parameters or {})  # type: ignore[arg-type]  # methods say what they work in
+        subject = Subject(method, setting, parameters or {})  # methods say what they work in
         for check in checks:
             failure = None
             try:
