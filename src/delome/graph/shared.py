@@ -27,7 +27,7 @@ def shared_features(folder: Path, key: str, compute: Callable[[], Features]) -> 
         with suppress(OSError, ValueError):
             return _read(place)
     found = compute()
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         _write(place, found)
         return _read(place)
     return found

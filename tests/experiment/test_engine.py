@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import joblib
+import pytest
+import torch
+
+from delome.errors import ParameterError
+from delome.experiment.engine import Processes, engine, fitting_jobs
+
+
+def sum_of(common: int, item: int) -> int:
+    return common + item
+
+
+def test_every_item_is_answered_and_taken_only_when_a_worker_is_free() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(5):
+            taken.append(item)
+            yield item
+
+    with Processes(1) as workers:
+        for number, (item, answer) in enumerate(workers.map(sum_of, 10, items())):
+            assert answer == 10 + item
+            assert len(taken) <= number + 2
+    assert taken == [0, 1, 2, 3, 4]
+
+
+def test_jobs_share_the_threads_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    assert [Processes(jobs).threads for jobs in (1, 2, 3, 16)] == [8, 4, 2, 1]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert Processes(1).threads == 1
+
+
+def test_as_many_jobs_as_fit_into_cores_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
+    assert fitting_jobs(0) <= 8
+    assert fitting_jobs(1 << 60) == 1
+    assert engine("local", None, 1 << 60).jobs == 1 and engine("local", 5, 1 << 60).jobs == 5
+
+
+@pytest.mark.parametrize(("cluster", "jobs"), [("slurm", 1), ("local", 0)])
+def test_what_is_no_engine_is_refused(cluster: str, jobs: int) -> None:
+    with pytest.raises(ParameterError, match=r"cluster must be one of local, ray|jobs must be at least 1"):
+        engine(cluster, jobs, 0)
