@@ -51,7 +51,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning/gradient.py": (
         "finetune", "learning/test_gradient", "methods/test_finetune", "conformance/test_live_data",
     ),
-    "learning/learner.py": ("finetune", "methods/test_finetune", "conformance/test_live_data"),
+    "learning/learner.py": ("finetune", "methods/test_finetune", "conformance/test_live_data", "learning/test_saved"),
     "learning/penalty.py": ("ewc", "learning/test_penalty", "methods/test_ewc", "methods/test_twp"),
     "learning/replay.py": (
         "delome", "learning/test_replay", "methods/test_delome", "methods/test_ssm", "methods/test_cat",

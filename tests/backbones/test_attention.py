@@ -41,7 +41,9 @@ def test_a_single_in_edge_has_weight_one_whatever_its_score():
     assert weights.ravel().tolist() == [1.0, 1.0]
 
 
-def test_weighted_sums_and_their_gradients():
+@pytest.mark.parametrize("at_once", [3, 1000])
+def test_weighted_sums_and_their_gradients(at_once, monkeypatch):
+    monkeypatch.setattr("delome.backbones.attention.EDGES_AT_ONCE", at_once)
     edges = edges_of(random_graph())
     generator = torch.Generator().manual_seed(0)
     weights = torch.rand(edges.pattern.nnz, 2, generator=generator, dtype=torch.float64, requires_grad=True)

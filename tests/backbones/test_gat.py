@@ -119,6 +119,16 @@ def test_dropout_keeps_the_mean_and_needs_noise(form):
     assert torch.equal(network(inputs), network(inputs))
 
 
+def test_features_are_dropped_before_the_first_layer():
+    network = gat(200)
+    inputs = network.prepare(random_graph_of(200))
+    with network.dropout_from(torch_generator(CPU, 0, "dropout")):
+        projected = network._projected(inputs)
+    kept = inputs.features.dropped(0.6, torch_generator(CPU, 0, "dropout"))
+    torch.testing.assert_close(projected.flatten(1), kept.times(network.first))
+    assert not torch.equal(projected, network._projected(inputs))
+
+
 def random_graph_of(features: int) -> Graph:
     rng = np.random.default_rng(4)
     return Graph(rng.integers(20, size=(2, 60)), rng.standard_normal((20, features)))

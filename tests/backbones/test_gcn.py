@@ -53,6 +53,7 @@ def test_selected_rows_have_the_same_logits_and_read_only_what_they_reach(norm):
     np.testing.assert_allclose(network(chosen).detach().numpy(), formula(network, graph)[index], atol=1e-5)
     reached = set(index.tolist()) | set(graph.adjacency[index].indices.tolist())
     assert len(chosen.reached) == len(reached)
+    assert len(chosen) == len(index) != len(reached)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -57,6 +57,14 @@ def test_a_step_of_some_rows_equals_a_step_of_all_there_and_changes_no_other_row
     assert not some.momentum[[1, 3]].any()
 
 
+def test_new_entries_have_no_momentum_and_old_ones_keep_theirs():
+    trained = Trained(torch.ones(2, 2))
+    trained.step(torch.ones(2, 2), lr=0.1)
+    before = trained.momentum.clone()
+    trained.grow(torch.ones(1, 2))
+    assert torch.equal(trained.momentum, torch.cat([before, torch.zeros(1, 2)])) and before.all()
+
+
 def test_only_matched_prototypes_are_trained():
     table = table_of([2.0, 0.0], [0.0, 3.0], [-1.0, 0.0])
     _, numbers = table.match(directions(100, 80, 10))

@@ -56,6 +56,18 @@ def test_each_neighbour_is_drawn_equally_often():
     np.testing.assert_allclose(np.bincount(ends) / 4000, [0, 0.25, 0.25, 0.25, 0.25], atol=0.03)
 
 
+def test_every_random_weight_depends_on_the_seed(toy_stream):
+    first, second = (HPNs(**SMALL | {"epochs": 1}, seed=seed) for seed in (0, 1))
+    for learner in (first, second):
+        learner.observe(toy_stream[0])
+    pairs = [(first.attention, second.attention)]
+    for kind, made in first.extractors.items():
+        pairs += [(one.value, two.value) for one, two in zip(made, second.extractors[kind], strict=True)]
+    assert len(pairs) > 2
+    for one, two in pairs:
+        assert not torch.isclose(one, two, atol=1e-3).all()
+
+
 def test_sampled_neighbours_are_one_and_two_steps_away(ring):
     learner = HPNs(neighbours_first=3, neighbours_second=4)
     nodes = np.array([5, 20])
