@@ -9,6 +9,7 @@ import torch
 
 from delome import FineTune, Graph
 from delome.backbones.two_layers import TwoLayerNetwork
+from delome.learning.training import Schedule
 from delome.randomness import generator
 
 
@@ -176,3 +177,15 @@ def test_imports_are_not_counted_among_the_seconds_of_a_task() -> None:
     done = subprocess.run([sys.executable, "-c", OBSERVING_IMPORTS], capture_output=True, text=True, check=True)
     assert not {name for name in done.stdout.split() if name.startswith(("torch._dynamo", "sklearn"))}
     assert len(done.stdout.split()) < 10
+
+
+def test_shuffles_are_those_of_the_learners_seed(monkeypatch):
+    seen = []
+
+    def recorded(batch_size, seed, task):
+        seen.append((batch_size, seed, task))
+        return Schedule(batch_size, seed, task)
+
+    monkeypatch.setattr("delome.learning.gradient.Schedule", recorded)
+    FineTune(epochs=1, hidden=4, batch_size=3, seed=5).observe(labelled(0, 0, 1, 1))
+    assert seen == [(3, 5, 0)]

@@ -50,3 +50,10 @@ def test_a_union_of_rows_and_subgraphs_has_the_edges_of_its_parts():
     assert (joined.rows.tolist(), joined.labels.tolist()) == ([1, 3, 4, 5], [5, 7, 5, 5])
     assert joined.stands_for == {5: 3, 7: 1}
     assert np.argwhere(joined.graph.adjacency.toarray()).max() == 3
+
+
+def test_a_union_is_of_the_task_of_its_first_part_and_keeps_the_others_apart():
+    union = Memory.join([path_memory(), rows_of(4, 2)])
+    assert (union.task, union.rows.tolist(), union.labels.tolist()) == (1, [1, 3, 4, 5], [5, 7, 4, 2])
+    assert union.graph.num_edges == path_memory().graph.num_edges
+    assert Memory.join([rows_of(4, 2), path_memory()]).task == 3
