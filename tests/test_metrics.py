@@ -76,3 +76,14 @@ def test_forgetting_is_known_after_each_task() -> None:
 def test_a_mean_needs_matrices_of_the_same_tasks() -> None:
     with pytest.raises(ValueError):
         AccuracyMatrix.mean([AccuracyMatrix(HAND_COMPUTED), AccuracyMatrix(HAND_COMPUTED[:2])])
+
+
+def test_every_number_of_a_matrix() -> None:
+    matrix = AccuracyMatrix([[90.0], [80.0, 70.0], [60.0, 65.0, 95.0], [50.0, 55.0, 75.0, 100.0]])
+    assert matrix.summary() == {
+        "aa": 70.0,
+        "af": pytest.approx((50 - 90 + 55 - 70 + 75 - 95) / 3),
+        "learning": (90 + 70 + 95 + 100) / 4,
+        "anytime": pytest.approx((90 + 75 + 220 / 3 + 70) / 4),
+        "last": 100.0,
+    }
