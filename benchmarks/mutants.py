@@ -127,7 +127,7 @@ def is_left_out(node: ast.AST) -> bool:
         case ast.FunctionDef(name=name):
             return name == "__repr__"
         case ast.Assign(targets=[ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_])]):
-            return name in COSTS_ONLY or name == "__all__"
+            return name in COSTS_ONLY or name in ("__all__", "search")
         case ast.Expr(value=ast.Call(func=ast.Name(id="step"))):
             return True
         case ast.keyword(arg=name):

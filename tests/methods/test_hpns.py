@@ -8,6 +8,7 @@ from torch.nn import functional
 from delome import Graph, TaskStream, load_graph
 from delome.errors import ParameterError, StateError
 from delome.graph.rows import Rows
+from delome.learning.training import Schedule
 from delome.memories.prototypes import PrototypeTable, normalise
 from delome.methods.hpns import HPNs, walk
 
@@ -66,6 +67,18 @@ def test_every_random_weight_depends_on_the_seed(toy_stream):
     assert len(pairs) > 2
     for one, two in pairs:
         assert not torch.isclose(one, two, atol=1e-3).all()
+
+
+def test_shuffles_are_those_of_the_learners_seed(toy_stream, monkeypatch):
+    seen = []
+
+    def recorded(batch_size, seed, task):
+        seen.append((batch_size, seed, task))
+        return Schedule(batch_size, seed, task)
+
+    monkeypatch.setattr("delome.methods.hpns.Schedule", recorded)
+    HPNs(**SMALL | {"epochs": 1}, seed=5).observe(toy_stream[0])
+    assert seen == [(20, 5, 0)]
 
 
 def test_sampled_neighbours_are_one_and_two_steps_away(ring):
