@@ -31,12 +31,20 @@ Left = Callable[[Path], dict[str, Any]]
 
 pytestmark = pytest.mark.slow
 
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""As in the tests themselves: else a run that is resumed here would note that it began with more."""
+
 
 @contextmanager
 def started(*arguments: str, folder: Path, by: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
     """The installed program at work, started ``by`` another."""
     process = subprocess.Popen(
-        [*by, PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*by, PROGRAM, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ONE_THREAD,
     )
     try:
         yield process
@@ -134,6 +142,7 @@ def test_a_run_whose_terminal_is_closed_goes_on_when_the_command_is_given_again(
         stdout=other_end,
         stderr=other_end,
         start_new_session=True,
+        env=ONE_THREAD,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # its terminal, whose end is its own
     )
     os.close(other_end)
