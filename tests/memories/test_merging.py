@@ -56,6 +56,13 @@ def test_rows_that_fit_are_all_kept():
     assert sizes(merged) == [[5, 0, 0, 0]]
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_no_row_is_kept_twice(seed):
+    bank = MemoryBank([counted(0, c0=(6, 60))])
+    (merged,) = merge(bank, counted(1, c0=(6, 60)), 8, thin, np.random.default_rng(seed)).memories
+    assert len(np.unique(merged.graph.features, axis=0)) == len(merged.labels) == 8
+
+
 def test_the_first_memory_is_taken_as_it_is():
     fresh = counted(0, c0=(2, 2))
     assert merge(MemoryBank(), fresh, 8, thin, np.random.default_rng(0)).memories[0].graph is fresh.graph

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from delome import Analytic, Graph, TaskStream
-from delome.errors import ParameterError
+from delome.errors import ParameterError, StateError
 from delome.methods.analytic import ROUNDING_MARGIN, RidgeStatistics, automatic_features, spectral_norm
 
 CPU = torch.device("cpu")
@@ -332,3 +332,12 @@ def test_the_leverage_is_the_mean_diagonal_of_the_hat_matrix():
     gamma = 0.3 * moment.trace() / 120
     hat = rows @ torch.linalg.solve(moment + gamma * torch.eye(30), rows.T) / 40
     assert statistics.leverage(0.3, rng) == pytest.approx(hat.diagonal().mean().item(), rel=0.05)
+
+
+def test_a_graph_with_other_features_is_refused_and_changes_nothing():
+    learner = Analytic(features=16)
+    learner.observe(Graph([[0, 1], [1, 2]], np.eye(4, 5), [0, 0, 1, 1]))
+    before = learner.state()
+    with pytest.raises(StateError, match="the learner was trained on 5 features, but the graph has 4"):
+        learner.observe(Graph([[0, 1], [1, 2]], np.eye(4), [2, 2, 3, 3]))
+    assert learner.state().values == before.values and learner.classes == [0, 1]
