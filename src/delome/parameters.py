@@ -221,7 +221,8 @@ def _part(parameter: Parameter, value: Any, find: Find) -> Any:
         kind = find(parameter.registry, rest.pop(NAME)) if NAME in rest else type(parameter.default)
         start = {} if NAME in value else _fields(parameter.default)
         return kind(**filled(kind, start | rest, find))
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+    is_value = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    if not is_value or not isinstance(value, parameter.registry.base()):
         raise ParameterError(
             f"{parameter.name} must be a {parameter.registry.kind} or the name of one, not {shown(value)}"
         )

@@ -75,7 +75,9 @@ def test_predictions_are_printed_without_out_and_named(cli: Cli, graph: Callable
     rows = list(csv.reader(outcome.out.splitlines()))
     assert {tuple(row[1:3]) for row in rows[1:]} <= {("0", "ape"), ("2", "cat")}
     assert "24 nodes classified; class-balanced accuracy" in outcome.err
-    assert outcome.err.endswith("%: 24 nodes with known labels, none of them learned\n")
+    assert outcome.err.endswith(
+        "%: 24 nodes with known labels; the graph as a whole was not learned, but some of its nodes may have been\n"
+    )
     document = json.loads(cli("predict", "--model", "m", "--graph", graph(0, 2, seed=1), "--json").out)
     right = sum(int(row[1]) == label for row, label in zip(rows[1:], np.repeat([0, 2], 12), strict=True))
     assert document["accuracy"]["micro"] == pytest.approx(100 * right / 24)
@@ -258,7 +260,10 @@ def test_labels_may_be_text(cli: Cli, write_npz: Callable[..., Path]) -> None:
     assert (second["classes"], second["learned"]) == (["ape", "bee", "cat"], {"bee": 8, "cat": 8})
     outcome = cli("predict", "--model", "m", "--graph", named("ccc.npz", "ape", "bee"))
     assert {row.split(",")[1] for row in outcome.out.splitlines()[1:]} <= {"ape", "bee", "cat"}
-    assert "24 nodes with known labels, none of them learned" in outcome.err
+    assert (
+        "24 nodes with known labels; the graph as a whole was not learned, but some of its nodes may have been"
+        in outcome.err
+    )
     refused = cli("learn", "--model", "m", "--graph", f"file:{write_npz('numbers.npz')}")
     assert refused.code == 2 and "labels were whole numbers in some graphs and text in others" in refused.err
 

@@ -51,6 +51,21 @@ def test_a_sweep_prints_its_table_and_adds_only_what_is_missing(cli: Cli, folder
         assert sign in cli("results", "--format", form).out
 
 
+def test_runs_go_neither_into_a_model_nor_into_another_run(cli: Cli, folder: Path) -> None:
+    quick = ("--dataset", SMALL, "--epochs", "1")
+    assert cli("learn", "--model", "m", "--graph", SMALL, "--method", "finetune", "--set", "epochs=1").code == 0
+    assert cli("run", *quick, "--method", "finetune", "--out", "r").code == 0
+    before = sorted(folder.rglob("*"))
+    for method, out, what in (
+        ("finetune", "m", "a saved learner"),
+        ("finetune,joint", "m", "a saved learner"),
+        ("finetune,joint", "r", "the folder of a single run"),
+    ):
+        outcome = cli("run", *quick, "--method", method, "--out", out)
+        assert (outcome.code, outcome.err) == (2, f"delome: '{out}' is {what}: choose another folder with --out\n")
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_a_failed_run_is_in_the_exit_code(cli: Cli) -> None:
     command = (
         "run",

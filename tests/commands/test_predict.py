@@ -12,6 +12,7 @@ import pytest
 
 import delome
 from delome import DeLoMe, FineTune, Graph
+from delome.commands.predict import NOT_AS_A_WHOLE
 from delome.errors import ParameterError, PersistenceError
 from delome.metrics import Score
 
@@ -49,7 +50,10 @@ def test_accuracy_is_that_of_known_labels_that_were_not_learned(folder: Path, gr
         12, "12 nodes with known labels outside the train mask; those inside were learned"
     )  # fmt: skip
     other = delome.predict("m", graph(1, 5, seed=2))
-    assert (other.judged_nodes, other.judged) == (12, "12 nodes with known labels, none of them learned")
+    assert (other.judged_nodes, other.judged) == (
+        12,
+        f"12 nodes with known labels; {NOT_AS_A_WHOLE}",
+    )
     unknown = delome.predict("m", graph(0, 1, 9).hidden())
     assert (unknown.accuracy, unknown.judged_nodes, unknown.judged) == (None, 0, "")
 
@@ -129,3 +133,12 @@ def test_a_model_of_a_method_of_ones_own_predicts_if_the_method_is_named(
     assert cli("predict", "--model", "m", "--graph", file, "--method", mine).out == found.csv()
     refused = cli("predict", "--model", "m", "--graph", file)
     assert (refused.code, refused.out) == (2, "") and f"--method {mine}" in refused.err
+
+
+def test_predictions_do_not_take_the_place_of_the_graph(write_npz: Callable[..., Path], tmp_path: Path) -> None:
+    graph = write_npz("day.npz")
+    before = graph.read_bytes()
+    delome.learn(tmp_path / "model", f"file:{graph}", method="finetune", assignments=["epochs=1"])
+    with pytest.raises(ParameterError, match="is the graph itself: choose another place for --out"):
+        delome.predict(tmp_path / "model", f"file:{graph},undirected=false", out=graph)
+    assert graph.read_bytes() == before

@@ -115,12 +115,46 @@ def test_what_cannot_be_compared_is_said(other: dict[str, Any], note: str) -> No
     assert any(found.startswith(note) for found in table.footnotes), table.footnotes
 
 
+def test_copies_and_backups_of_a_run_count_once(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    for name in ("one", "two", "one.backup-1"):
+        shutil.copytree(runs, tmp_path / name)
+    assert len(collect([tmp_path])) == len(collect([tmp_path, tmp_path / "one"])) == 4
+    shutil.rmtree(tmp_path / "one")
+    shutil.rmtree(tmp_path / "two")
+    assert collect([tmp_path]) == []  # what --fresh has set aside
+
+
+def test_results_that_cannot_be_read_are_reported(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(runs, tmp_path / "runs")
+    first, *_, last = sorted((tmp_path / "runs").glob("*/seed-*/result.json"))
+    first.write_text(first.read_text().replace('"format": 2', '"format": 1'))
+    last.write_text("{}")
+    problems: list[str] = []
+    assert len(collect([tmp_path], problems)) == 2
+    assert [problem.split("'")[1] for problem in problems] == [str(first), str(last)]
+    assert "has format '1'" in problems[0] and problems[1].endswith("; it is left out")
+
+
+def test_runs_of_one_seed_are_one_sample() -> None:
+    first = [record(seed=seed, aa=90.0 + seed) for seed in range(3)]
+    first += [record(seed=seed, aa=80.0 + 2 * seed, config={"memory.budget": 20}) for seed in range(3)]
+    second = [record("finetune", seed, 10.0, config={"memory.budget": None}) for seed in range(3)]
+    (found,) = tabulate(first + second, by=["method"]).compare("delome", "finetune", "aa")
+    assert found.seeds == 3 and found.difference == pytest.approx(76.5)
+    # a method without a memory is compared with each budget
+    assert [each.seeds for each in tabulate(first + second).compare("delome", "finetune", "aa")] == [3, 3]
+
+
 def test_rows_that_average_over_more_than_seeds_say_so() -> None:
     records = [record(aa=80), record(aa=90, config={"memory.budget": 20})]
     assert [row.settings["budget"] for row in tabulate(records).rows] == [5, 20]
     table = tabulate(records, by=["method"])
     (row,) = table.rows
-    assert row.spread("aa") == pytest.approx((85.0, 50**0.5))
+    assert row.spread("aa") == (85.0, 0.0) and row.seeds == [0]  # of one seed, whatever it averages over
     assert table.footnotes == ["rows average over budget (20, 5)"]
     with pytest.raises(ParameterError, match="unknown setting 'metod'"):
         tabulate(records, by=["metod"])
@@ -137,7 +171,11 @@ def test_200_runs_are_read_from_the_index(runs: Path, tmp_path: Path) -> None:
     for number in range(50):
         for source in runs.iterdir():
             if source.is_dir():
-                shutil.copytree(source, tmp_path / f"{source.name}-{number}", ignore=shutil.ignore_patterns("model"))
+                copy = tmp_path / f"{source.name}-{number}"
+                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("model"))
+                for file in copy.glob("seed-*/result.json"):
+                    found = read_document(file, RESULT_KIND)
+                    write_document(file, RESULT_KIND, found | {"run": f"{found['run']}-{number}"})
     assert len(collect([tmp_path])) == 200
     start = time.monotonic()
     assert len(collect([tmp_path])) == 200

@@ -80,6 +80,27 @@ def test_an_impossible_plan_is_refused(options: dict[str, Any], sentence: str) -
         Plan(options).configs()
 
 
+def test_an_order_of_classes_is_one_value_and_several_are_a_list() -> None:
+    one = Plan({"dataset": SMALL, "class_order": [3, 2, 1, 0]}).configs()
+    assert [config.class_order for config in one] == [[3, 2, 1, 0]]
+    two = Plan({"dataset": SMALL, "class_order": [[3, 2, 1, 0], [0, 1, 2, 3]]}).configs()
+    assert [config.class_order for config in two] == [[3, 2, 1, 0], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("rules", "sentence"),
+    [
+        ({"overrides": [{"epochs": 3}]}, r"an \[\[override\]\] needs a when"),
+        ({"exclusions": [{"when": {"method": "joint"}}]}, r"'when' belongs to an \[\[override\]\]"),
+        ({"overrides": [{"when": {"method": "nope"}, "epochs": 3}]}, r"an \[\[override\]\] fits no run of the plan"),
+        ({"exclusions": [{"method": "nope"}]}, r"an \[\[exclude\]\] fits no run of the plan: \{'method': 'nope'\}"),
+    ],
+)
+def test_rules_that_do_nothing_are_refused(rules: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        Plan({"dataset": SMALL, "method": ["finetune", "joint"]}, **rules).configs()
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -55,6 +55,7 @@ def test_a_space_of_ones_own_reaches_parameters_of_parts() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
+        (lambda: Selection.parse(["honest", "benchmark"]), "one protocol of selection at a time: honest or benchmark"),
         (lambda: Selection("onest"), "unknown protocol of selection 'onest': did you mean 'honest'?"),
         (lambda: Selection(tasks=0), "a selection compares at least 1 task, not 0"),
         (lambda: Selection.of({"protocl": 1}), r"unknown entry of \[select\] 'protocl': did you mean 'protocol'?"),
@@ -98,6 +99,16 @@ def test_a_selection_ignores_what_happens_on_test_nodes(tmp_path: Path) -> None:
         write_document(result, RESULT_KIND, found | {"aa": 100.0 - found["aa"], "micro_aa": 0.0})
     sweep(plan, tmp_path, select=Selection("honest", tasks=2), jobs=1)
     assert read_document(file, KIND) == before
+
+
+def test_a_selection_of_nothing_is_refused_and_one_that_sees_everything_is_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
+    with pytest.raises(ParameterError, match="no method of these runs has the parameters to select: strengt"):
+        sweep(plan, tmp_path, select=Selection(space={"strengt": [1]}), jobs=1)
+    sweep(plan, tmp_path, select=Selection("honest", tasks=3, space={"strength": [1]}), jobs=1)
+    assert "an honest selection on the first 3 tasks has seen a whole stream: choose fewer" in caplog.messages
 
 
 def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tmp_path: Path) -> None:

@@ -70,3 +70,10 @@ def test_every_task_is_remembered_by_draws_of_its_own(uneven_graph, memories_of,
     learner.observe(labelled)
     first, second = (to_dense(memory.graph.features)[memory.rows] for memory in memories_of(learner))
     assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("wrong", [{"memory": Balanced()}, {"loss": Centroids()}, {"backbone": Centroids()}])
+def test_parts_of_another_kind_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ParameterError, match=rf"{name} must be a (memory|loss|backbone) or the name of one, not "):
+        Replay(**wrong)

@@ -33,7 +33,7 @@ def test_markdown(table: ResultTable) -> None:
 def test_latex_escapes_names(table: ResultTable) -> None:
     lines = formats.latex(table).splitlines()
     assert lines[0] == r"\begin{tabular}{lllllrrrr}"
-    assert lines[4] == r"a\_b & cil & =delome & sgc & 5 & 2 & \textbf{91.00 $\pm$ 1.41} & – & 1,000,091 $\pm$ 1 \\"
+    assert lines[4] == r"a\_b & cil & =delome & sgc & 5 & 2 & \textbf{91.00 $\pm$ 1.41} & -- & 1,000,091 $\pm$ 1 \\"
     assert lines[-1] == "% rows have 1 to 2 seeds"
 
 

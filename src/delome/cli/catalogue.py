@@ -90,7 +90,7 @@ def _method_parameters(name: str, as_json: bool) -> None:
         print(json.dumps(document))
         return
     columns = Column("parameter", no_wrap=True), Column("default", no_wrap=True), Column("meaning", overflow="fold")
-    table = Table(*columns, title=f"{name}: set with --set NAME=VALUE")
+    table = Table(*columns, title=Text(f"{name}: set with --set NAME=VALUE"))
     for path, each in parameters.items():
         default = _default(each)
         choices = list(each.registry) if each.registry is not None else each.choices

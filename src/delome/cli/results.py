@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from delome.cli.app import among, app
+from delome.cli.app import among, app, tell
 from delome.errors import ParameterError, unknown
 
 FORMATS = ("table", "csv", "markdown", "latex", "json")
@@ -46,7 +46,10 @@ def results(
 
     if form not in FORMATS:
         raise ParameterError(unknown("format", form, FORMATS))
-    records = collect(folders or [Path("runs")])
+    problems: list[str] = []
+    records = collect(folders or [Path("runs")], problems)
+    for problem in problems:
+        tell(f"note: {problem}")
     metrics = metric.split(",")
     table = tabulate(records, by=None if by is None else by.split(","), metrics=metrics, candidates=candidates)
     compared = [] if compare is None else table.compare(*compare, metrics[0])

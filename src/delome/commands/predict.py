@@ -26,6 +26,8 @@ from delome.printable import csv_field
 from delome.progress import Watcher
 from delome.streams.live import as_graph
 
+NOT_AS_A_WHOLE = "the graph as a whole was not learned, but some of its nodes may have been"
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -79,7 +81,7 @@ def predict(
     """
     place = Path(model)
     if out is not None:
-        _refuse_place(Path(out), place)
+        _refuse_place(Path(out), place, graph)
     watcher = watcher or Watcher()
     with watcher.watching():
         learner = load(place, device=device, methods=methods)
@@ -100,9 +102,12 @@ def predict(
     return predicted
 
 
-def _refuse_place(out: Path, model: Path) -> None:
-    """Refuses to write predictions over a part of a model or a run."""
+def _refuse_place(out: Path, model: Path, graph: Any) -> None:
+    """Refuses to write predictions over a part of a model or a run, or over the graph itself."""
     with reporting_write_errors(out):
+        source = graph.removeprefix("file:").partition(",")[0] if isinstance(graph, str) else ""
+        if source and source != graph and Path(source).exists() and _target(out) == _target(Path(source)):
+            raise ParameterError(f"'{out}' is the graph itself: choose another place for --out")
         for folder in _target(out).parents:
             if folder == _target(model) or holds_state(folder) or kind_of(folder / CONFIG) is not None:
                 raise ParameterError(f"'{out}' lies in '{folder}', a model or a run: choose another place for --out")
@@ -127,7 +132,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _judged(learner: Learner, graph: Graph) -> tuple[np.ndarray, str]:
-    """Nodes of known classes that were not learned, and which ones those are in words (none: there are no labels)."""
+    """Nodes of known classes that may be judged, and which ones those are in words (none: there are no labels)."""
     none = np.zeros(graph.num_nodes, dtype=bool)
     if graph.user_labels is None:
         return none, ""
@@ -137,7 +142,7 @@ def _judged(learner: Learner, graph: Graph) -> tuple[np.ndarray, str]:
     content, fingerprint = graph.content_fingerprint(), graph.fingerprint()
     same = [each for each in learner.learned if each.content == content]
     if not same:
-        return labelled, f"{labelled.sum()} nodes with known labels, none of them learned"
+        return labelled, f"{labelled.sum()} nodes with known labels; {NOT_AS_A_WHOLE}"
     if any(each.fingerprint != fingerprint for each in same):
         return none, "the graph was learned with other labels or masks, so that some of its nodes may be known"
     judged = labelled & ~graph.masks.get("train", labelled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def results(*folders: str | Path) -> DataFrame:
+def results(*folders: str | Path | Sequence[str | Path]) -> DataFrame:
     """A pandas ``DataFrame`` with a line for each seed of each run below folders (``runs`` if none is given).
 
     Columns are the settings, ``seed``, ``finished``, ``selection``, ``candidate`` and every metric.
@@ -21,6 +22,7 @@ def results(*folders: str | Path) -> DataFrame:
         import pandas as pd
     except ImportError:
         raise ParameterError("delome.results needs pandas: pip install 'delome[pandas]'") from None
+    places = [each for part in folders for each in ([part] if isinstance(part, str | Path) else part)]
     lines = [
         {
             **record.config,
@@ -31,6 +33,6 @@ def results(*folders: str | Path) -> DataFrame:
             **record.metrics,
             "folder": record.folder,
         }
-        for record in collect(folders or ["runs"])
+        for record in collect(places or ["runs"])
     ]
     return pd.DataFrame(lines)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from delome.datasets.fetching.reading import Progress, silent
+from delome.errors import ParameterError
 from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
 from delome.experiment.plan import Plan
@@ -80,14 +81,25 @@ def sweep(
     )
     configs = plan.configs()
     sweeps = []
+    tried: dict[str, list[Candidate]] = {}
     if select is not None:
         tried = {config.digest: select.candidates(config) for config in configs}
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
+        if select.space is not None and not compared:
+            raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
         if compared:
             log.info("selection (%s): %d candidates", select.protocol, len(compared))
             sweeps.append(run(compared))
         configs = [chosen for config in configs for chosen in _chosen(select, config, tried[config.digest], place)]
     sweeps.append(run(configs))
+    if select is not None and select.protocol == "honest":
+        lengths = {job.config.digest: tasks for each in sweeps for job, tasks in each.tasks.items()}
+        if any(
+            lengths.get(each.tried.digest) == lengths.get(each.whole.digest)
+            for found in tried.values()
+            for each in found
+        ):
+            log.warning("an honest selection on the first %d tasks has seen a whole stream: choose fewer", select.tasks)
     failed = {name_of(job): why for each in sweeps for job, why in each.failed.items()}
     return SweepReport(place, configs, len(sweeps[-1].done), sweeps[-1].found, failed)
 
@@ -132,7 +144,8 @@ def estimate(
     root = None if data_root is None else Path(data_root)
     state, _, streams = survey(every.values(), Path(out), root, progress)
     cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
-    return Estimate(cost, len(state.done), len(tried))
+    candidates = {config.digest for config in tried}
+    return Estimate(cost, len(state.done), sum(job.config.digest in candidates for job in state.left))
 
 
 def _duration(seconds: float) -> str:

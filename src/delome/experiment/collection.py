@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from delome.persistence.documents import read_document, write_document
 INDEX, INDEX_KIND = ".index.json", "index of results"
 MOST = 1 << 30
 PRUNED = ("model", "progress")
+_BESIDE = re.compile(r"^\.|\.backup-\d+$")
 
 
 @dataclass(frozen=True)
@@ -40,30 +42,38 @@ class Record:
     candidate: bool = False
 
 
-def collect(folders: Iterable[str | Path]) -> list[Record]:
-    """Records of all runs below folders, also of unfinished ones that have learned a task.
+def collect(folders: Iterable[str | Path], problems: list[str] | None = None) -> list[Record]:
+    """Records of all runs below folders, also of unfinished ones that have learned a task; a seed of a run counts once,
+    however often it is found, and backups do not count.
 
-    An index in each folder remembers what was read, so that only what is new or changed is read again.
+    An index in each folder remembers what was read, so that only what is new or changed is read again. ``problems``
+    gets a sentence for each result that cannot be read.
     """
-    found = []
+    found: dict[tuple[str, int], Record] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise ParameterError(f"'{folder}' is not a folder: give folders of runs or sweeps")
-        found.extend(_with_selections(folder, _records(folder)))
-    return found
+        for record in _with_selections(folder, _records(folder, [] if problems is None else problems)):
+            found.setdefault((record.run, record.seed), record)
+    return list(found.values())
 
 
-def _records(root: Path) -> list[Record]:
+def _records(root: Path, problems: list[str]) -> list[Record]:
     known = _index(root)
     fresh: dict[str, Any] = {}
-    configs: dict[Path, tuple[dict[str, Any], dict[str, Any]] | None] = {}
+    configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]] = {}
     for file in _result_files(root):
         name = str(file.relative_to(root))
         state = file.stat()
         stamp = [state.st_mtime_ns, state.st_size]
         entry = known.get(name)
         if entry is None or entry["stamp"] != stamp:
-            record = _read(file, configs)
+            try:
+                record = _read(file, configs)
+            except (PersistenceError, KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+                reason = str(error) if isinstance(error, PersistenceError) else f"'{file}' is damaged"
+                problems.append(f"{reason}; it is left out")
+                continue
             if record is None:
                 continue
             entry = {"stamp": stamp, "record": asdict(record)}
@@ -87,46 +97,40 @@ def _index(root: Path) -> dict[str, Any]:
 
 def _result_files(root: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in PRUNED and not name.startswith("."))
+        folders[:] = sorted(name for name in folders if name not in PRUNED and not _BESIDE.search(name))
         if RESULT in files:
             yield Path(place) / RESULT
 
 
-def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]] | None]) -> Record | None:
-    """The record of a seed; none if it is no result of a run, or damaged."""
+def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]) -> Record | None:
+    """The record of a seed; none if no task was learned yet."""
     folder = file.parent.parent
-    try:
-        if folder not in configs:
-            configs[folder] = None
-            document = read_document(folder / CONFIG, CONFIG_KIND, MOST)
-            configs[folder] = document["run"], document["stream"]
-        if (known := configs[folder]) is None:
-            return None
-        run, stream = known
-        found = read_document(file, RESULT_KIND, MOST)
-        if not found["tasks"]:
-            return None
-        metrics = {name: value for name, value in found.items() if isinstance(value, float) or value is None}
-        metrics.pop("model", None)
-        metrics |= {"seconds": sum(found["seconds"].values()), "bytes": float(found["memory"]["bytes"])}
-        return Record(
-            folder=str(folder),
-            run=str(found["run"]),
-            seed=int(found["seed"]),
-            config=flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"]),
-            protocol={
-                "split": _in_words(stream.get("split")),
-                "inter-task edges": stream.get("inter_task_edges"),
-                "classes per task": stream.get("classes_per_task"),
-                "tasks": len(stream["tasks"]),
-                "graph": str(stream["graph"]["sha256"])[:8] if "graph" in stream else None,
-            },
-            metrics=metrics,
-            tasks=len(found["tasks"]),
-            finished=bool(found["finished"]),
-        )
-    except (PersistenceError, KeyError, TypeError, AttributeError, ValueError, OSError):
+    if folder not in configs:
+        document = read_document(folder / CONFIG, CONFIG_KIND, MOST)
+        configs[folder] = document["run"], document["stream"]
+    run, stream = configs[folder]
+    found = read_document(file, RESULT_KIND, MOST)
+    if not found["tasks"]:
         return None
+    metrics = {name: value for name, value in found.items() if isinstance(value, float) or value is None}
+    metrics.pop("model", None)
+    metrics |= {"seconds": sum(found["seconds"].values()), "bytes": float(found["memory"]["bytes"])}
+    return Record(
+        folder=str(folder),
+        run=str(found["run"]),
+        seed=int(found["seed"]),
+        config=flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"]),
+        protocol={
+            "split": _in_words(stream.get("split")),
+            "inter-task edges": stream.get("inter_task_edges"),
+            "classes per task": stream.get("classes_per_task"),
+            "tasks": len(stream["tasks"]),
+            "graph": str(stream["graph"]["sha256"])[:8] if "graph" in stream else None,
+        },
+        metrics=metrics,
+        tasks=len(found["tasks"]),
+        finished=bool(found["finished"]),
+    )
 
 
 def _in_words(split: Any) -> str:
@@ -139,13 +143,15 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
     """The records, with those that a selection has chosen or only tried marked."""
     chosen: dict[str, str] = {}
     tried: set[str] = set()
-    for file in root.rglob(f"{SELECTIONS}/*.json"):
+    for file in sorted(root.rglob(f"{SELECTIONS}/*.json")):
         with suppress(PersistenceError, KeyError, TypeError, IndexError, AttributeError):
             found = read_document(file, SELECTION_KIND, MOST)
             first = "" if found["tasks"] is None else f" (first {found['tasks']} tasks)"
             best = found["candidates"][found["winner"]]
             words = ", ".join(f"{name} {value}" for name, value in best["chosen"].items())
-            chosen[best["whole"]] = f"{found['protocol']}{first}: {words}"
+            label = f"{found['protocol']}{first}: {words}"
+            before = chosen.get(best["whole"])
+            chosen[best["whole"]] = label if before is None else f"{before} and {label}"
             tried |= {each["tried"] for each in found["candidates"]}
     marked = []
     for record in records:

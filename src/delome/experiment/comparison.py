@@ -27,10 +27,22 @@ class Row:
     settings: dict[str, Any]
     records: tuple[Record, ...]
 
+    def by_seed(self, metric: str) -> dict[int, float]:
+        """The number of each seed; a mean, if the row has several runs of a seed."""
+        found: dict[int, list[float]] = {}
+        for record in self.records:
+            if (value := record.metrics.get(metric)) is not None:
+                found.setdefault(record.seed, []).append(value)
+        return {seed: mean(values) for seed, values in found.items()}
+
     def values(self, metric: str) -> list[float]:
         """The numbers of all seeds."""
-        found = [record.metrics.get(metric) for record in self.records]
-        return [value for value in found if value is not None]
+        return list(self.by_seed(metric).values())
+
+    @property
+    def seeds(self) -> list[int]:
+        """Different seeds, of which statistics are made."""
+        return sorted({record.seed for record in self.records})
 
     def spread(self, metric: str) -> tuple[float, float] | None:
         """Mean and standard deviation over seeds; none if it is undefined."""
@@ -86,7 +98,7 @@ class ResultTable:
             if name not in known:
                 raise ParameterError(unknown("method in these results", name, known))
         of = {name: [row for row in self.rows if row.settings["method"] == name] for name in (first, second)}
-        pairs = [(one, two) for one in of[first] for two in of[second] if _beside(one) == _beside(two)]
+        pairs = [(one, two) for one in of[first] for two in of[second] if _is_comparable(one, two)]
         found = [_paired(one, two, metric) for one, two in pairs]
         if not any(found):
             raise ParameterError(f"no runs of {first} and {second} share dataset, setting, backbone, budget and a seed")
@@ -98,18 +110,20 @@ def _beside(row: Row) -> dict[str, Any]:
     return {name: row.settings.get(name) for name in KEYS if name != "method"}
 
 
+def _is_comparable(one: Row, two: Row) -> bool:
+    """Whether two rows share what describes both: a method without a memory has no budget to share."""
+    pairs = zip(_beside(one).values(), _beside(two).values(), strict=True)
+    return all(a == b or a is None or b is None for a, b in pairs)
+
+
 def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
     from scipy.stats import ttest_rel  # takes a while to import
 
-    theirs = {record.seed: record.metrics.get(metric) for record in two.records}
-    pairs = []
-    for record in one.records:
-        own, other = record.metrics.get(metric), theirs.get(record.seed)
-        if own is not None and other is not None:
-            pairs.append((own, other))
+    own, theirs = one.by_seed(metric), two.by_seed(metric)
+    pairs = [(value, theirs[seed]) for seed, value in own.items() if seed in theirs]
     if not pairs:
         return None
-    differences = [own - other for own, other in pairs]
+    differences = [value - other for value, other in pairs]
     low = high = p = None
     if len(set(differences)) > 1:
         test = ttest_rel(*zip(*pairs, strict=True))
@@ -136,7 +150,7 @@ def tabulate(
     differing = _differing(settings)
     if by is None:
         columns = [key for key in KEYS if any(each.get(key) is not None for each in settings)]
-        columns += [name for name in differing if name not in columns and name not in BESIDE]
+        columns += [name for name in differing if name not in columns and name != "device"]
     else:
         columns = list(by)
         names = {name for each in settings for name in each}
@@ -213,7 +227,7 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
         graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
         if len(graphs) > 1:
             notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
-    counts = sorted({len(row.records) for row in table.rows})
+    counts = sorted({len(row.seeds) for row in table.rows})
     if len(counts) > 1:
         notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
     mixed = {bool(record.selection) for record in shown_records}

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from delome.errors import PersistenceError, RunFolderError
 from delome.experiment.config import RunConfig, versions
-from delome.persistence.documents import read_document, write_document
+from delome.persistence.documents import kind_of, read_document, write_document
 from delome.persistence.files import (
     add_folder,
     append_line,
@@ -38,6 +38,7 @@ from delome.persistence.files import (
 )
 from delome.persistence.lock import LOCK, sole_writer
 from delome.persistence.reading import path_exists
+from delome.persistence.state_files import MANIFEST
 from delome.streams.tasks import Stream
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ class RunFolder:
         with reporting_write_errors(path):
             if path.exists() and not path.is_dir():
                 raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
+            if kind_of(path / MANIFEST) is not None:
+                raise RunFolderError(f"'{path}' is a saved learner: choose another folder with --out")
             if fresh:
                 folder._set_aside()
             folder._made = make_folder(path)

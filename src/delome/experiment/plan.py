@@ -60,24 +60,39 @@ class Plan:
     def __post_init__(self) -> None:
         for each in (self.options, *self.overrides, *self.exclusions):
             _check(each)
+        if any(not each.get("when") for each in self.overrides):
+            raise ParameterError("an [[override]] needs a when = { … } that says which runs it changes")
+        if any("when" in each for each in (self.options, *self.exclusions)):
+            raise ParameterError("'when' belongs to an [[override]]: an [[exclude]] has the options themselves")
 
     def configs(self) -> list[RunConfig]:
         """Every run, those with the same configuration once."""
         found: dict[str, RunConfig] = {}
-        for options in self._combinations():
+        used: set[int] = set()
+        for options in self._combinations(used):
             config = _resolved(options)
             found.setdefault(config.digest, config)
+        rules = [
+            *((each["when"], "[[override]]") for each in self.overrides),
+            *((e, "[[exclude]]") for e in self.exclusions),
+        ]
+        if idle := [rule for number, rule in enumerate(rules) if number not in used]:
+            raise ParameterError(f"an {idle[0][1]} fits no run of the plan: {dict(idle[0][0])}")
         if not found:
             raise ParameterError("the plan has no runs: every combination is excluded")
         return list(found.values())
 
-    def _combinations(self) -> Iterator[dict[str, Any]]:
+    def _combinations(self, used: set[int]) -> Iterator[dict[str, Any]]:
+        """Options of every run; ``used`` gets the numbers of the overrides, and then exclusions, that fit one."""
         for options in _expanded(_flat(self.options)):
-            for override in self.overrides:
-                if _fits(options, override.get("when", {})):
+            for number, override in enumerate(self.overrides):
+                if _fits(options, override["when"]):
+                    used.add(number)
                     options |= _flat({name: value for name, value in override.items() if name != "when"})
             for changed in _expanded(options):
-                if not any(_fits(changed, exclusion) for exclusion in self.exclusions):
+                fitting = [number for number, each in enumerate(self.exclusions) if _fits(changed, each)]
+                used |= {len(self.overrides) + number for number in fitting}
+                if not fitting:
                     yield changed
 
 
@@ -101,9 +116,17 @@ def _flat(options: Mapping[str, Any]) -> dict[str, Any]:
     return own | {f"{SET}.{name}": value for name, value in options.get(SET, {}).items()}
 
 
+def _values(name: str, value: Any) -> list[Any]:
+    """The values of an option; an order of classes is a list itself."""
+    if not isinstance(value, list):
+        return [value]
+    is_order = name == "class_order" and not all(isinstance(each, list) for each in value)
+    return [value] if is_order else value
+
+
 def _expanded(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every combination of the values of lists."""
-    lists = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
+    lists = {name: _values(name, value) for name, value in options.items()}
     if empty := [name for name, values in lists.items() if not values]:
         raise ParameterError(f"the plan has an empty list of {empty[0]}: give it a value, or leave it out")
     number = math.prod(map(len, lists.values()))
@@ -116,7 +139,7 @@ def _fits(options: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
     defaults = RunOptions()
     for name, wanted in _flat(condition).items():
         value = options.get(name, getattr(defaults, name, None))
-        if value not in (wanted if isinstance(wanted, list) else [wanted]):
+        if value not in _values(name, wanted):
             return False
     return True
 

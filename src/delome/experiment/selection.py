@@ -48,14 +48,17 @@ class Selection:
     @classmethod
     def parse(cls, texts: Iterable[str], tasks: int = 3) -> Self | None:
         """``honest``, ``benchmark``, or ``NAME=VALUE,VALUE…``, which replaces the methods' own spaces."""
-        protocol, space = "honest", dict[str, list[str]]()
+        protocol, space = "", dict[str, list[str]]()
         texts = [text for text in texts if text != "none"]
         for text in texts:
             name, given, values = text.partition("=")
             if given:
                 space[name] = values.split(",")
+            elif protocol not in ("", text):
+                raise ParameterError(f"one protocol of selection at a time: {protocol} or {text}")
             else:
                 protocol = text
+        protocol = protocol or "honest"
         return cls(protocol, tasks, space or None) if texts else None
 
     @classmethod

@@ -16,17 +16,19 @@ from typing import Any
 
 from delome.datasets import load_graph
 from delome.datasets.fetching.reading import Progress, silent
-from delome.errors import PersistenceError
+from delome.errors import PersistenceError, RunFolderError
 from delome.experiment.config import RunConfig
 from delome.experiment.engine import Died, Engine, check_engine, engine
-from delome.experiment.folder import EVENTS, identity_of
+from delome.experiment.folder import CONFIG, EVENTS, identity_of
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.seed_folder import MATRIX, is_finished
 from delome.experiment.signals import Stop
 from delome.experiment.worker import DONE, FAILED, STOPPED, Job, Orders, Outcome, work
 from delome.graph import Graph
+from delome.persistence.documents import kind_of
 from delome.persistence.files import make_folder, reporting_write_errors, write_bytes
 from delome.persistence.lock import LOCK, sole_writer
+from delome.persistence.state_files import MANIFEST
 from delome.streams.task_stream import TaskStream
 
 log = logging.getLogger(__name__)
@@ -96,6 +98,9 @@ def run_sweep(
     """
     stop = Stop() if stop is None else stop
     check_engine(cluster, jobs)
+    for file, what in ((CONFIG, "the folder of a single run"), (MANIFEST, "a saved learner")):
+        if kind_of(out / file) is not None:
+            raise RunFolderError(f"'{out}' is {what}: choose another folder with --out")
     state, graphs, _ = survey(configs, out, data_root, progress)
     log.info("%d runs, %d of them finished before", len(state.jobs), len(state.done))
     if not state.left:

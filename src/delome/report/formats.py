@@ -33,7 +33,7 @@ def terminal_table(table: ResultTable) -> Table:
         drawn.add_column(heading(metric), justify="right", no_wrap=True)
     for row, cells in _cells(table, lambda text: f"[bold]{text}[/bold]"):
         settings = [literal(_word(row.settings.get(name))) for name in columns]
-        drawn.add_row(*settings, str(len(row.records)), *cells)
+        drawn.add_row(*settings, str(len(row.seeds)), *cells)
     return drawn
 
 
@@ -43,7 +43,7 @@ def markdown(table: ResultTable) -> str:
     lines.append("|" + "---|" * len(table.columns) + "---:|" * (1 + len(table.metrics)))
     for row, cells in _cells(table, lambda text: f"**{text}**"):
         settings = [_word(row.settings.get(name)).replace("|", "\\|") for name in table.columns]
-        lines.append("| " + " | ".join([*settings, str(len(row.records)), *cells]) + " |")
+        lines.append("| " + " | ".join([*settings, str(len(row.seeds)), *cells]) + " |")
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 
 
@@ -54,8 +54,8 @@ def latex(table: ResultTable) -> str:
     lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(heads) + r" \\", "\\midrule"]
     for row, cells in _cells(table, lambda text: f"\\textbf{{{text}}}"):
         settings = [_latex(_word(row.settings.get(name))) for name in table.columns]
-        numbers = [cell.replace("±", r"$\pm$").replace("−", "$-$") for cell in cells]
-        lines.append(" & ".join([*settings, str(len(row.records)), *numbers]) + r" \\")
+        numbers = [cell.replace("±", r"$\pm$").replace("−", "$-$").replace("–", "--") for cell in cells]
+        lines.append(" & ".join([*settings, str(len(row.seeds)), *numbers]) + r" \\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", *(f"% {note}" for note in table.footnotes)]) + "\n"
 
 
@@ -65,8 +65,9 @@ def comma_separated(table: ResultTable) -> str:
     lines = [[*table.columns, "seeds", *numbers]]
     for row in table.rows:
         spreads = [row.spread(metric) or ("", "") for metric in table.metrics]
-        settings = [csv_field(_word(row.settings.get(name))) for name in table.columns]
-        lines.append([*settings, str(len(row.records)), *(str(value) for spread in spreads for value in spread)])
+        given = [row.settings.get(name) for name in table.columns]
+        settings = ["" if value is None else csv_field(str(value)) for value in given]
+        lines.append([*settings, str(len(row.seeds)), *(str(value) for spread in spreads for value in spread)])
     return "".join(",".join(line) + "\n" for line in lines)
 
 
@@ -75,7 +76,7 @@ def document(table: ResultTable, comparisons: list[Comparison]) -> str:
     rows = [
         {
             "settings": row.settings,
-            "seeds": [record.seed for record in row.records],
+            "seeds": row.seeds,
             "folders": sorted({record.folder for record in row.records}),
             "metrics": {metric: _numbers(row, metric) for metric in table.metrics},
         }
@@ -111,7 +112,7 @@ def _cell(row: Row, metric: str) -> str:
     if spread is None:
         return "–"
     digits = DIGITS.get(metric, 2)
-    std = f" ± {spread[1]:,.{digits}f}" if len(row.records) > 1 else ""
+    std = f" ± {spread[1]:,.{digits}f}" if len(row.seeds) > 1 else ""
     return f"{spread[0]:,.{digits}f}{std}".replace("-", "−")
 
 
@@ -120,4 +121,4 @@ def _word(value: Any) -> str:
 
 
 def _latex(text: str) -> str:
-    return text.translate(LATEX)
+    return text.translate(LATEX).replace("–", "--")
