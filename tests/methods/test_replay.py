@@ -3,9 +3,10 @@ import pytest
 import torch
 from torch.nn import functional
 
+from delome.errors import ParameterError
 from delome.graph.sparse import to_dense
-from delome.losses import LOSSES
-from delome.memories import MEMORIES
+from delome.losses import LOSSES, Balanced
+from delome.memories import MEMORIES, Centroids
 from delome.methods import METHODS, Replay
 from delome.parameters import has_parameter
 from delome.testing import Subject
