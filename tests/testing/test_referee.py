@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from delome import Analytic, FineTune, Joint, TaskStream, load_graph
+from delome.metrics import Score
 from delome.streams.columns import LabelColumns
 from delome.testing import Subject, run_checks
 from delome.testing.referee import QUESTIONS
@@ -100,10 +101,27 @@ class Peeking(FineTune):
         return state
 
 
+class LeakingPredictions(Analytic):
+    """Leaks in its predictions alone; its scores are those of an honest method."""
+
+    def predict(self, graph, nodes=None, task=None):
+        scores = torch.from_numpy(self.scores(graph, nodes, task=task))
+        return np.array(self.classes)[of_one_task(scores, self.columns).argmax(dim=1).numpy()]
+
+
+class Boasting(FineTune):
+    """Reports what it would like to be."""
+
+    def score(self, data, split="test", *, task=None):
+        return [Score(100.0, 100.0) for _ in data]
+
+
 BY_NAME = {question.__name__: question for question in QUESTIONS}
 CASES = [
     (LeakingAnalytic, "asked_with_other_tasks", "0.0 % together with nodes of other tasks"),
     (LeakingJoint, "asked_with_other_tasks", "0.0 % together with nodes of other tasks"),
+    (LeakingPredictions, "asked_with_other_tasks", "of predictions for nodes of all tasks are not the best score"),
+    (Boasting, "accuracy_is_that_of_predictions", "100.0 % are reported on task 0, "),
     (TaskOfTheGraph, "asked_in_another_graph", "0.0 % beside nodes of other tasks"),
     (Standardising, "asked_one_by_one", "one by one"),
     (Cheating, "test_labels_do_not_matter", "predictions depend on labels of the nodes that are asked about"),

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from delome.graph import Graph
 from delome.graph.sparse import stack
 from delome.learning import Learner
+from delome.metrics import Score
 from delome.streams.tasks import Task
 from delome.testing.subject import Subject, same_state
 
@@ -49,8 +50,28 @@ def asked_with_other_tasks(subject: Subject) -> None:
         union = _disjoint_union(graphs)
         among_themselves = learner.scores(union, task.test, task=task.index)
         # they are outnumbered: who decides on one task for all nodes decides on another one
-        mixed = learner.scores(union, np.concatenate([task.test, *strangers]), task=task.index)[: len(task.test)]
-        _assert_same(learner, task, among_themselves, mixed, "together with nodes of other tasks")
+        asked = np.concatenate([task.test, *strangers])
+        mixed = learner.scores(union, asked, task=task.index)
+        _assert_same(learner, task, among_themselves, mixed[: len(task.test)], "together with nodes of other tasks")
+        best = np.array(learner.classes)[mixed.argmax(axis=1)]
+        other = float((learner.predict(union, asked, task=task.index) != best).mean())
+        assert other <= ROUNDING, (
+            f"{100 * other:.0f} % of predictions for nodes of all tasks are not the best score"
+        )
+
+
+def accuracy_is_that_of_predictions(subject: Subject) -> None:
+    """the accuracy that is reported is that of the predictions"""
+    stream = subject.stream()
+    learner = subject.learned(stream)
+    for task, score in zip(stream, learner.score(stream), strict=True):
+        labels = task.graph.user_labels
+        assert labels is not None
+        found = Score.of(learner.predict(task.graph, task.test, task=task.index), labels[task.test])
+        assert score == found, (
+            f"{score.balanced:.1f} % are reported on task {task.index}, {found.balanced:.1f} % right"
+        )
+    assert learner.evaluate(stream) == [score.balanced for score in learner.score(stream)], "evaluate is not score"
 
 
 def asked_in_another_graph(subject: Subject) -> None:
@@ -110,6 +131,7 @@ QUESTIONS: tuple[Callable[[Subject], None], ...] = (
     asked_one_by_one,
     asked_with_other_tasks,
     asked_in_another_graph,
+    accuracy_is_that_of_predictions,
     test_labels_do_not_matter,
 )
 """What the referee asks. (Graphs of the past are closed by the observation itself.)"""
