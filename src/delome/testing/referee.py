@@ -55,9 +55,7 @@ def asked_with_other_tasks(subject: Subject) -> None:
         _assert_same(learner, task, among_themselves, mixed[: len(task.test)], "together with nodes of other tasks")
         best = np.array(learner.classes)[mixed.argmax(axis=1)]
         other = float((learner.predict(union, asked, task=task.index) != best).mean())
-        assert other <= ROUNDING, (
-            f"{100 * other:.0f} % of predictions for nodes of all tasks are not the best score"
-        )
+        assert other <= ROUNDING, f"{100 * other:.0f} % of predictions for nodes of all tasks are not the best score"
 
 
 def accuracy_is_that_of_predictions(subject: Subject) -> None:
@@ -68,9 +66,7 @@ def accuracy_is_that_of_predictions(subject: Subject) -> None:
         labels = task.graph.user_labels
         assert labels is not None
         found = Score.of(learner.predict(task.graph, task.test, task=task.index), labels[task.test])
-        assert score == found, (
-            f"{score.balanced:.1f} % are reported on task {task.index}, {found.balanced:.1f} % right"
-        )
+        assert score == found, f"{score.balanced:.1f} % are reported on task {task.index}, {found.balanced:.1f} % right"
     assert learner.evaluate(stream) == [score.balanced for score in learner.score(stream)], "evaluate is not score"
 
 
