@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delome.graph.sparse import SPARSE_BELOW, is_sparse_enough, times, to_dense, torch_csr
+from delome.graph.sparse import SPARSE_BELOW, is_sparse_enough, take_columns, times, to_dense, torch_csr
 
 
 def random_sparse(rng: np.random.Generator, rows: int, columns: int, density: float) -> sp.csr_array:
@@ -73,3 +73,12 @@ def test_row_pointers_and_columns_get_one_integer_type() -> None:
     matrix.indptr = matrix.indptr.astype(np.int64)
     tensor = torch_csr(matrix)
     assert tensor.crow_indices().dtype == tensor.col_indices().dtype == torch.int32
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_some_columns_are_taken_and_dense_ones_lie_row_by_row(form):
+    matrix = form(np.arange(12, dtype=np.float32).reshape(3, 4))
+    found = take_columns(matrix, np.array([1, 3]))
+    assert to_dense(found).tolist() == [[1, 3], [5, 7], [9, 11]]
+    assert take_columns(matrix, np.arange(4)) is matrix
+    assert not isinstance(found, np.ndarray) or found.flags.c_contiguous

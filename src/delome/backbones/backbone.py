@@ -70,10 +70,13 @@ class Network(nn.Module, ABC):
 class Backbone(Component, ABC):
     """A kind of network, with its parameters.
 
-    ``hops`` is how far a node sees: a memory row without edges stands for a row of S^hops X.
+    ``hops`` is how far a node sees: a memory row without edges stands for a row of S^hops X. If a backbone is
+    ``local``, what it reads of a node is within so many hops and of the degrees there only what the graph's operator
+    says: few nodes of a large graph are then classified in the part of it that they see.
     """
 
     hops: ClassVar[int] = 2
+    local: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, graph: Graph, device: torch.device) -> Any:

@@ -51,6 +51,8 @@ class GAT(TwoLayers):
     them this is a plain network.
     """
 
+    local = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.hidden % HEADS:

@@ -43,6 +43,8 @@ class GCN(TwoLayers):
     With ``norm="none"`` S is A + I, a plain sum over neighbours, as in the benchmark of the paper.
     """
 
+    local = True
+
     norm: Annotated[
         Literal["sym", "none"], Param("sym: D^-1/2 (A + I) D^-1/2; none: sums over neighbours, as in the benchmark")
     ] = "sym"

@@ -23,6 +23,8 @@ class SGC(TwoLayers):
     ``S² X`` has no parameters: it is computed once per graph, and training and evaluation work on its rows.
     """
 
+    local = True
+
     def prepare(self, graph: Graph, device: torch.device) -> Rows:
         rows: Rows = graph.cached(("sgc", device), lambda: Rows.of(graph.propagate(self.hops), device))
         return rows

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 MASKS = ("train", "val", "test")
+SCALE = "scale"
 SHARED_FROM = 1 << 20
 """Bytes of a graph from which propagating it takes longer than reading the result."""
 
@@ -234,6 +235,13 @@ class Graph:
         graph._cache = self._cache
         return graph
 
+    def with_features(self, features: Features) -> Graph:
+        """The same nodes, edges and labels with other features."""
+        graph = self._like(features=features)
+        if "operator" in self._cache:
+            graph._cache["operator"] = self._cache["operator"]
+        return graph
+
     def hidden(self) -> Graph:
         """The same without labels and masks: what a learner sees of a task; computed results are shared."""
         graph = self._like(labels=None, masks={})
@@ -261,10 +269,21 @@ class Graph:
         loops = sp.csr_array(sp.eye_array(self.num_nodes, dtype=np.float32, format="csr"))
         return sp.csr_array(self.adjacency.astype(np.float32) + loops)
 
+    def scale(self) -> np.ndarray:
+        """Diagonal of D^-1/2."""
+
+        def compute() -> np.ndarray:
+            if self.weighted:
+                degrees = self.adjacency_with_loops() @ np.ones(self.num_nodes)
+            else:
+                degrees = 1.0 + np.diff(self.adjacency.indptr)
+            return np.asarray(degrees**-0.5, dtype=np.float32)
+
+        scale: np.ndarray = self.cached(SCALE, compute)
+        return scale
+
     def _operator(self) -> sp.csr_array:
-        with_loops = self.adjacency_with_loops()
-        degrees = with_loops @ np.ones(self.num_nodes)
-        scale = (degrees**-0.5).astype(np.float32)
+        with_loops, scale = self.adjacency_with_loops(), self.scale()
         with_loops.data *= np.repeat(scale, np.diff(with_loops.indptr)) * scale[with_loops.indices]
         return with_loops
 

@@ -75,6 +75,13 @@ def used_columns(*matrices: Features) -> np.ndarray:
     return np.flatnonzero(used)
 
 
+def take_columns(matrix: Features, columns: np.ndarray) -> Features:
+    """Some columns of a matrix; those of a dense one row by row in memory, which indexing would not give."""
+    if len(columns) == matrix.shape[1]:
+        return matrix
+    return np.take(matrix, columns, axis=1) if isinstance(matrix, np.ndarray) else matrix[:, columns]
+
+
 def narrow(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
     """The matrix without its empty columns, and the columns that are left."""
     used = used_columns(matrix)
