@@ -317,6 +317,7 @@ class Looker(Learner):
     def after_one_task(self) -> Looker:
         """As if it had learned task 0."""
         self.columns, self.known = LabelColumns("cil", [(0, 1)]), KnownClasses((0, 1))
+        self.num_features = 2
         return self
 
     def learn(self, observation: Observation, tracker: Tracker) -> None:
@@ -481,5 +482,6 @@ def test_what_evaluation_reads_is_prepared_once(toy_graph: Graph, monkeypatch: p
     monkeypatch.setattr(Graph, "subgraph", None)
     assert learner.evaluate(stream) == first
     for task, columns in zip(stream, expected, strict=True):
-        labels = task.prepared("test", learner.inputs_key(), lambda *_: pytest.fail("prepared again"))[1]
+        form = learner.inputs_key(), learner.reading, learner.seed
+        labels = task.prepared("test", form, lambda *_: pytest.fail("prepared again"))[1]
         assert Score.of(columns, labels).balanced == first[task.index]

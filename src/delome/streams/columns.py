@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -30,9 +31,15 @@ class LabelColumns:
     def __init__(self, setting: Setting, tasks: list[tuple[int, ...]]) -> None:
         self.setting, self.tasks = setting, tasks
         self.seen = 1 + max((column for task in tasks for column in task), default=-1)
-        self._allowed = torch.zeros(len(tasks), self.seen, dtype=torch.bool)
-        for task, columns in enumerate(tasks):
-            self._allowed[task, list(columns)] = True
+
+    @cached_property
+    def _allowed(self) -> Tensor:
+        """Tasks × columns; only made if it is needed, because it grows with the square of the tasks."""
+        table = torch.zeros(len(self.tasks), self.seen, dtype=torch.bool)
+        rows = np.repeat(np.arange(len(self.tasks)), [len(columns) for columns in self.tasks])
+        columns = torch.tensor([column for task in self.tasks for column in task], dtype=torch.long)
+        table[torch.from_numpy(rows), columns] = True
+        return table
 
     def allowed(self, task: int) -> tuple[int, ...]:
         """Columns that a row of a task may use."""
@@ -44,6 +51,13 @@ class LabelColumns:
         if self.setting == "cil":
             return logits
         return logits.masked_fill(~self._allowed.to(logits.device)[tasks], -torch.inf)
+
+    def are_finite(self, logits: Tensor, tasks: Tensor) -> Tensor:
+        """Whether a row's logits are finite in all columns that it may use."""
+        finite = logits[:, : self.seen].isfinite()
+        if self.setting == "til":
+            finite |= ~self._allowed.to(logits.device)[tasks]
+        return finite.all(dim=1)
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ class TaskStream(Sequence[Task]):
         self._parts = [self._split.parts(*each) for each in zip(self.classes, members, strict=False)]
         self._sha256 = ""
         self._graphs: dict[int, Graph] = {}
+        self._labels = tuple(graph.user_label(label) for label in self.classes)
         self._tasks = [self._task(t, t if inter_task_edges else None) for t in range(num_tasks)]
 
     @property
@@ -186,12 +187,11 @@ class TaskStream(Sequence[Task]):
                         part.append(np.arange(offset, offset + len(chosen)))
                     offset += len(chosen)
         train, val, test, _ = (np.concatenate(part) for part in parts)
-        labels = [self.user_label(column) for column in range((index + 1) * self.classes_per_task)]
-        new = len(labels) - self.classes_per_task
+        new = index * self.classes_per_task
         return Task(
             index=index,
-            class_labels=tuple(labels[new:]),
-            labels_before=tuple(labels[:new]),
+            class_labels=self._labels[new : new + self.classes_per_task],
+            labels_before=self._labels[:new],
             num_classes=self.num_classes,
             nodes=np.concatenate(nodes),
             train=train,

@@ -6,13 +6,15 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from delome.errors import PastDataError
 from delome.graph import Graph
 from delome.streams.columns import Label, columns_of
+
+Read: TypeAlias = Callable[[Graph], Graph]
 
 _learning: ContextVar[str | None] = ContextVar("learning", default=None)
 
@@ -49,6 +51,8 @@ class Observation:
     num_classes: int
     train: np.ndarray
     labels: np.ndarray
+    num_features: int
+    """Features of the graph as it was given, of which ``graph`` may have fewer."""
     _graph: Graph = field(repr=False)
     _past: Callable[[], list[Observation]] | None = field(default=None, repr=False)
     _open: bool = field(default=True, repr=False)
@@ -143,18 +147,19 @@ class Task:
                 "a learner may only read the observation it is given"
             )
 
-    def observation(self, with_past: bool = False) -> Observation:
-        """The task as a learner sees it: no labels but those of training nodes."""
+    def observation(self, with_past: bool = False, read: Read = lambda graph: graph) -> Observation:
+        """The task as a learner sees it, which may ``read`` graphs in a way of its own: no labels but those of training
+        nodes."""
         self._refuse_learners()
-        return self._observation(with_past)
+        return self._observation(with_past, read)
 
-    def _observation(self, with_past: bool) -> Observation:
+    def _observation(self, with_past: bool, read: Read) -> Observation:
         graph = self.source()
         labels = graph.user_labels
         assert labels is not None
 
         def past() -> list[Observation]:
-            return [task._observation(with_past=False) for task in self.earlier()]
+            return [task._observation(with_past=False, read=read) for task in self.earlier()]
 
         return Observation(
             index=self.index,
@@ -162,7 +167,8 @@ class Task:
             num_classes=self.num_classes,
             train=self.train,
             labels=columns_of(self.known_labels, labels[self.train]),
-            _graph=graph.hidden(),
+            num_features=graph.num_features,
+            _graph=read(graph).hidden(),
             _past=past if with_past else None,
         )
 
