@@ -146,3 +146,33 @@ def test_mixed_loss_without_memories_is_the_balanced_one():
     generator = torch.Generator().manual_seed(0)
     rows = scored(torch.randn(5, 3, generator=generator), torch.tensor([0, 0, 0, 1, 2]), stored=4)
     torch.testing.assert_close(Mixed()(rows), Balanced()(rows))
+
+
+def test_a_row_that_stands_for_several_counts_as_often():
+    generator = torch.Generator().manual_seed(0)
+    logits, labels, tasks = torch.randn(5, 3, generator=generator), torch.tensor([0, 1, 1, 2, 0]), torch.arange(5) // 3
+    weights = torch.tensor([1, 3, 2, 1, 4])
+    more = {"replayed": 2, "stored": 7, "one_group": False, "counts": torch.tensor([3, 2, 9])}
+    repeated = {"replayed": 5, "stored": 7, "one_group": False, "counts": torch.tensor([3, 2, 9])}
+    for loss in (Plain(), Balanced(), Debiased(), Mixed()):
+        drawn = scored(logits, labels, tasks, weights=weights.float(), **more)
+        rows = [each.repeat_interleave(weights, dim=0) for each in (logits, labels, tasks)]
+        torch.testing.assert_close(loss(drawn), loss(scored(*rows, **repeated)))
+
+
+def test_a_weighted_loss_by_hand():
+    logits = torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]])
+    drawn = scored(logits, torch.tensor([0, 1]), weights=torch.tensor([3.0, 1.0]))
+    assert Plain()(drawn).item() == pytest.approx((3 * math.log(4 / 3) + math.log(2)) / 4)
+    assert Balanced()(drawn).item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
+
+
+def test_a_prior_of_weights_counts_a_task_once_however_few_rows_it_has():
+    labels, tasks = torch.tensor([0, 1, 2, 2, 2, 3]), torch.tensor([0, 0, 1, 1, 1, 1])
+    rows = scored(torch.zeros(6, 4), labels, tasks, counts=torch.tensor([1, 1, 300, 100]), replayed=2)
+    share = torch.tensor([0.25, 0.25, 0.375, 0.125])
+    expected = (math.log(4) + math.log(4)) / 2 + (3 * math.log(8 / 3) + math.log(8)) / 4
+    assert Debiased(prior="weights")(rows).item() == pytest.approx(expected)
+    torch.testing.assert_close(Debiased().adjustment(share), share.log())
+    # by rows, a remembered one has to make up for log(402) against log(402 / 300)
+    assert Debiased()(rows).item() == pytest.approx(math.log(402) + (3 * math.log(402 / 300) + math.log(402 / 100)) / 4)

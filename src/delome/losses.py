@@ -6,8 +6,8 @@ A loss is a sum over *groups* (the current data, the memory of each task) of a m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class ScoredRows:
     ``logits`` are restricted to the columns a row may use; others are -inf or cut off. ``one_group`` says that all
     classes compete (class-incremental), so that rows of several ``tasks`` can be one group. ``counts`` is the number of
     training and memory rows of each column, ``stored`` that of all memory rows, those of the current task included.
+    Rows that were drawn from more of them have ``weights``: how many rows each stands for.
     """
 
     logits: Tensor
@@ -35,6 +36,12 @@ class ScoredRows:
     one_group: bool = True
     replayed: int = 0
     stored: int = 0
+    weights: Tensor | None = None
+
+    @property
+    def stands_for(self) -> Tensor:
+        """How many rows each row stands for."""
+        return torch.ones_like(self.labels, dtype=self.logits.dtype) if self.weights is None else self.weights
 
     def groups(self, pooled: bool) -> Tensor:
         """Number of each row's group: its task, or 0 if all rows are ``pooled`` and may be."""
@@ -63,9 +70,7 @@ class Plain(Loss):
     pooled: Pooled = False
 
     def __call__(self, rows: ScoredRows) -> Tensor:
-        groups = rows.groups(self.pooled)
-        sizes = torch.bincount(groups)
-        return weighted(rows.logits, rows.labels, 1 / sizes[groups])
+        return weighted(rows.logits, rows.labels, plain_weights(rows, rows.groups(self.pooled)))
 
 
 @LOSSES.register("balanced")
@@ -75,7 +80,7 @@ class Balanced(Loss):
     pooled: Pooled = True
 
     def __call__(self, rows: ScoredRows) -> Tensor:
-        weights = balanced_weights(rows.labels, rows.groups(self.pooled), rows.logits.shape[1])
+        weights = balanced_weights(rows, rows.groups(self.pooled))
         return weighted(rows.logits, rows.labels, weights)
 
 
@@ -85,9 +90,16 @@ class Debiased(Loss):
 
     π_c is the share of class c in current training rows and memory together (Menon et al., 2021; Eq. 5–7 of the
     DeLoMe paper). Predictions use unadjusted logits.
+
+    `Plain` gives a task the same weight, however few rows its memory has, so that the share of *rows* corrects for more
+    than there is to correct: the fewer rows are remembered, the more the newest classes are held back until a later
+    task. With ``prior="weights"`` π_c is the share of class c in the weights of this loss.
     """
 
     tau: Annotated[float, Param("strength τ of the logit adjustment", at_least=0)] = 1.0
+    prior: Annotated[
+        Literal["rows", "weights"], Param("share of a class: in rows, as in the paper, or in the weights of the loss")
+    ] = "rows"
     pooled: Pooled = False
 
     def adjustment(self, counts: Tensor) -> Tensor:
@@ -100,8 +112,9 @@ class Debiased(Loss):
         return torch.log(share**self.tau + 1e-12)
 
     def __call__(self, rows: ScoredRows) -> Tensor:
-        adjusted = replace(rows, logits=rows.logits + self.adjustment(rows.counts))
-        return Plain(pooled=self.pooled)(adjusted)
+        weights = plain_weights(rows, rows.groups(self.pooled))
+        counts = rows.counts if self.prior == "rows" else totals(weights, rows.labels, rows.logits.shape[1])
+        return weighted(rows.logits + self.adjustment(counts), rows.labels, weights)
 
 
 @LOSSES.register("mixed")
@@ -113,14 +126,12 @@ class Mixed(Loss):
     """
 
     def __call__(self, rows: ScoredRows) -> Tensor:
-        if not rows.replayed:
-            return Balanced()(rows)
         current = len(rows.labels) - rows.replayed
         groups = torch.zeros_like(rows.tasks)
         groups[current:] = 1 if rows.one_group else 1 + rows.tasks[current:]
-        beta = rows.stored / (rows.stored + current)
+        beta = rows.stored / (rows.stored + float(rows.stands_for[:current].sum()))
         shares = mixing_shares(beta, int(groups.max())).to(rows.logits.device)
-        weights = balanced_weights(rows.labels, groups, rows.logits.shape[1]) * shares[groups]
+        weights = balanced_weights(rows, groups) * shares[groups]
         return weighted(rows.logits, rows.labels, weights)
 
 
@@ -134,12 +145,24 @@ def mixing_shares(beta: float, memories: int) -> Tensor:
     return torch.cat([powers[:1], (1 - beta) * powers[1:]])
 
 
-def balanced_weights(labels: Tensor, groups: Tensor, width: int) -> Tensor:
+def totals(values: Tensor, places: Tensor, size: int) -> Tensor:
+    """Sum of the values of each place."""
+    return torch.zeros(size, dtype=values.dtype, device=values.device).index_add_(0, places, values)
+
+
+def plain_weights(rows: ScoredRows, groups: Tensor) -> Tensor:
+    """Weight of each row: they add up to one over a group, shared evenly by its rows."""
+    stands_for = rows.stands_for
+    return stands_for / totals(stands_for, groups, int(groups.max()) + 1)[groups]
+
+
+def balanced_weights(rows: ScoredRows, groups: Tensor) -> Tensor:
     """Weight of each row: they add up to one over a group, shared evenly by the classes present in it."""
-    cells = groups * width + labels
-    sizes = torch.bincount(cells, minlength=(int(groups.max()) + 1) * width)
+    width, stands_for = rows.logits.shape[1], rows.stands_for
+    cells = groups * width + rows.labels
+    sizes = totals(stands_for, cells, (int(groups.max()) + 1) * width)
     classes_present = (sizes.view(-1, width) > 0).sum(dim=1)
-    return 1 / (sizes[cells] * classes_present[groups])
+    return stands_for / (sizes[cells] * classes_present[groups])
 
 
 def weighted(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from delome import Graph
-from delome.backbones import BACKBONES
-from delome.backbones.examples import Examples
+from delome.backbones import BACKBONES, SGC
+from delome.backbones.examples import Examples, Strata
 from delome.backbones.sampling import SampledNodes
 from delome.backbones.two_layers import TwoLayers
 
@@ -71,3 +73,56 @@ def test_every_reading_of_sampled_examples_draws_anew():
     rng = np.random.default_rng(0)
     first, second = (network(examples.read(rng).inputs) for _ in range(2))
     assert not torch.equal(first, second)
+
+
+def labelled_rows(tasks, labels):
+    """Rows whose only feature is their number."""
+    count = len(labels)
+    inputs = SGC().prepare(Graph.edgeless(np.arange(count, dtype=np.float32)[:, None]), CPU)
+    return Examples(inputs, torch.tensor(labels), torch.tensor(tasks))
+
+
+def numbers_of(examples):
+    """The only feature of each row."""
+    return examples.inputs.dense().flatten()
+
+
+TASKS, LABELS = [0] * 60 + [1] * 40, [0] * 57 + [1] * 3 + [2] * 20 + [0] * 20
+
+
+def test_strata_are_drawn_in_proportion_and_none_is_left_out():
+    drawn = Strata(labelled_rows(TASKS, LABELS), 20).draw(np.random.default_rng(0))
+    pairs = list(zip(drawn.tasks.tolist(), drawn.labels.tolist(), strict=True))
+    assert [pairs.count(pair) for pair in ((0, 0), (0, 1), (1, 2), (1, 0))] == [11, 1, 4, 4]
+    numbers = numbers_of(drawn).tolist()
+    assert len(set(numbers)) == 20
+    assert [(TASKS[int(each)], LABELS[int(each)]) for each in numbers] == pairs
+    assert drawn.weights.sum().item() == pytest.approx(100)
+
+
+def test_weighted_sums_over_drawn_rows_are_right_on_average_and_every_row_is_drawn():
+    rows = labelled_rows(TASKS, LABELS)
+    strata, rng = Strata(rows, 20), np.random.default_rng(0)
+    totals, seen = [], set()
+    for _ in range(2000):
+        drawn = strata.draw(rng)
+        values = numbers_of(drawn)
+        totals.append((drawn.weights * values**2).sum().item())
+        seen |= set(values.tolist())
+    assert np.mean(totals) == pytest.approx(sum(each**2 for each in range(100)), rel=0.01)
+    assert seen == set(range(100))
+
+
+def test_no_more_rows_than_are_asked_for_are_left_as_they_are():
+    rows = labelled_rows(TASKS, LABELS)
+    assert Strata(rows, 100).draw(np.random.default_rng(0)) is rows
+    assert rows.weights is None
+    assert len(Strata(rows, 99).draw(np.random.default_rng(0))) < 100
+    assert len(Strata(rows, 1).draw(np.random.default_rng(0))) == 4  # one of each
+
+
+def test_weights_are_selected_with_their_rows():
+    rows = labelled_rows(TASKS, LABELS)
+    rows = replace(rows, weights=torch.arange(100.0))
+    weights = rows.select(np.array([3, 11])).weights
+    assert weights is not None and weights.tolist() == [3.0, 11.0]

@@ -112,7 +112,7 @@ def test_a_batch_is_drawn_once_and_read_by_all():
     inputs = sampled("gcn", random_graph(), np.arange(20), (2, 2))
     examples = Examples(inputs, torch.zeros(20, dtype=torch.long), torch.zeros(20, dtype=torch.long))
     for batch_size in (None, 7):
-        for batch in Schedule(batch_size, 0, 0).batches(examples, 0):
+        for batch in Schedule(batch_size, 0, 0).batches(examples)(0):
             assert not isinstance(batch.inputs, SampledNodes)
             assert torch.equal(inputs.network(batch.inputs), inputs.network(batch.inputs))
 

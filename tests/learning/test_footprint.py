@@ -7,7 +7,7 @@ from delome.streams.tasks import Observation
 
 
 def observed(graph, index=0):
-    return Observation(index, (0,), 1, np.array([0]), np.array([0]), graph)
+    return Observation(index, (0,), 1, np.array([0]), np.array([0]), graph.num_features, graph)
 
 
 def test_the_nodes_values_and_bytes_of_graphs_add_up():

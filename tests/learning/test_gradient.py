@@ -182,10 +182,10 @@ def test_imports_are_not_counted_among_the_seconds_of_a_task() -> None:
 def test_shuffles_are_those_of_the_learners_seed(monkeypatch):
     seen = []
 
-    def recorded(batch_size, seed, task):
-        seen.append((batch_size, seed, task))
-        return Schedule(batch_size, seed, task)
+    def recorded(*values):
+        seen.append(values)
+        return Schedule(*values)
 
     monkeypatch.setattr("delome.learning.gradient.Schedule", recorded)
     FineTune(epochs=1, hidden=4, batch_size=3, seed=5).observe(labelled(0, 0, 1, 1))
-    assert seen == [(3, 5, 0)]
+    assert seen == [(3, 5, 0, False)]

@@ -68,11 +68,12 @@ def test_ewc_importance_is_strength_times_the_squared_gradient_of_the_task_loss(
         torch.testing.assert_close(u, 7.0 * gradient.square())
 
 
-def test_ewc_importance_is_a_mean_over_batches_of_squared_gradients(toy_stream):
-    learner = EWC(epochs=2, hidden=8, strength=1.0, batch_size=20)
+def test_ewc_importance_is_a_mean_over_batches_of_squared_gradients(toy_stream, monkeypatch):
+    monkeypatch.setattr("delome.learning.penalty.IMPORTANCE_BATCH", 20)
+    learner = EWC(epochs=2, hidden=8, strength=1.0)
     learner.observe(toy_stream[0])
     training = training_of(learner, toy_stream[0])
-    batches = list(Schedule(20, 0, 0).batches(training.examples, learner.epochs))
+    batches = list(Schedule(20, 0, 0).one_pass(training.examples, learner.epochs))
     assert len(batches) == 3
     parameters = list(learner.network.parameters())
     squares = [[g.square() for g in torch.autograd.grad(training.task_loss(b), parameters)] for b in batches]

@@ -14,8 +14,10 @@ from delome.backbones.two_layers import TwoLayerNetwork
 from delome.errors import ParameterError
 from delome.learning.footprint import Footprint
 from delome.learning.replay import ReplayTraining
-from delome.losses import Balanced, Plain, ScoredRows
+from delome.learning.training import Schedule
+from delome.losses import Balanced, Debiased, Plain, ScoredRows
 from delome.memories import Centroids, Context, Memory, MemoryBank, RawRows
+from delome.progress import Tracker
 from delome.streams.tasks import Observation
 
 SMALL = {"memory": RawRows(budget=3), "epochs": 2, "hidden": 8}
@@ -46,8 +48,8 @@ def test_every_step_replays_what_is_remembered_by_then(
     toy_stream: TaskStream, setting: str, remember: str, replayed: list[int]
 ) -> None:
     training = after(Watched(setting=setting, remember=remember, **SMALL), toy_stream, 3).training
-    assert training.replayed.tasks.tolist() == np.repeat(replayed, 6).tolist()
-    assert training.replayed.labels.tolist() == np.repeat(np.arange(2 * len(replayed)), 3).tolist()
+    assert training.memories.examples.tasks.tolist() == np.repeat(replayed, 6).tolist()
+    assert training.memories.examples.labels.tolist() == np.repeat(np.arange(2 * len(replayed)), 3).tolist()
     own = 24 + (3 if 2 in replayed else 0)
     assert training.counts.tolist() == [3, 3, 3, 3, own, own]
     # memories of the current task count as stored if they are there
@@ -57,14 +59,14 @@ def test_every_step_replays_what_is_remembered_by_then(
 @pytest.mark.parametrize("remember", ["after", "before"])
 def test_in_the_first_task_nothing_is_replayed(toy_stream: TaskStream, remember: str) -> None:
     learner = after(Watched(remember=remember, **SMALL), toy_stream, 1)
-    assert learner.training.replayed is None
+    assert learner.training.memories is None
     assert [memory.task for memory in learner.bank.memories] == [0]
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])
 def test_in_memory_only_remembered_rows_are_trained_on(toy_stream: TaskStream, setting: str) -> None:
     training = after(Watched(train_on="memory", setting=setting, **SMALL), toy_stream, 2).training
-    assert training.replayed is None
+    assert training.memories is None
     assert training.examples.labels.tolist() == np.repeat([0, 1, 2, 3], 3).tolist()
     assert training.examples.tasks.tolist() == np.repeat([0, 1], 6).tolist()
     assert training.counts.tolist() == [3] * 4
@@ -148,3 +150,40 @@ def test_merging_needs_the_class_incremental_setting() -> None:
     with pytest.raises(ParameterError, match="recurring=merge works in setting cil only"):
         Replay(recurring="merge", setting="til")
     assert isinstance(Replay(recurring="merge").bank, MemoryBank)
+
+
+def test_drawn_rows_are_bounded_and_their_objective_is_that_of_all_rows_on_average(toy_stream: TaskStream) -> None:
+    """Each of the losses, for every group of rows: as the mean over draws of current and of replayed rows."""
+    for loss in (Debiased(), Balanced(), Plain()):
+        learner = after(Watched(**SMALL | {"memory": RawRows(budget=9)}, loss=loss), toy_stream, 3)
+        training = learner.training
+        whole = training.objective(training.examples)
+        learner.replayed = 12
+        bounded = ReplayTraining(
+            learner, training.observation, training.examples, Tracker(), MemoryBank(learner.bank.memories[:2]), None
+        )
+        assert bounded.memories is not None and bounded.counts.tolist() == training.counts.tolist()
+        batches = Schedule(16, 0, 2, passes=False).batches(training.examples)
+        found, sizes = [], set()
+        for epoch in range(400):
+            bounded.begin_epoch(epoch)
+            (batch,) = batches(epoch)
+            found.append(bounded.objective(batch).item())
+            sizes.add(len(batch))
+        assert sizes == {16}
+        assert np.mean(found) == pytest.approx(whole.item(), abs=4 * float(np.std(found)) / 20)
+        assert np.std(found) > 0
+
+
+def test_other_rows_are_replayed_in_other_epochs_and_the_same_ones_in_the_same(toy_stream: TaskStream) -> None:
+    learner = after(Watched(replayed=4, **SMALL), toy_stream, 3)
+    training = learner.training
+    assert training.memories is not None
+
+    def replayed(epoch: int) -> list[float]:
+        training.begin_epoch(epoch)
+        rows = training.memories.draw(training._rng)
+        return rows.inputs.dense().flatten().tolist()
+
+    assert replayed(0) == replayed(0) != replayed(1)
+    assert len(replayed(0)) == 4 * 16

@@ -60,37 +60,37 @@ class Watched(TaskTraining):
 
 
 def test_an_epoch_passes_over_every_example_once():
-    batches = list(Schedule(batch_size=4, seed=0, task=0).batches(numbered(10), epoch=0))
-    assert [len(batch) for batch in batches] == [4, 4, 2]
+    batches = list(Schedule(batch_size=4, seed=0, task=0).batches(numbered(10))(0))
+    assert [len(batch) for batch in batches] == [4, 3, 3]  # no small rest
     assert sorted(torch.cat([batch.labels for batch in batches]).tolist()) == list(range(10))
 
 
 def test_rows_and_labels_stay_together_when_shuffled():
-    for batch in Schedule(batch_size=3, seed=5, task=2).batches(numbered(8), epoch=1):
+    for batch in Schedule(batch_size=3, seed=5, task=2).batches(numbered(8))(1):
         assert isinstance(batch.inputs, Rows)
         assert batch.inputs.dense()[:, 0].tolist() == batch.labels.tolist()
 
 
 def test_shuffles_depend_on_the_epoch_and_not_on_what_happened_before():
     schedule = Schedule(batch_size=5, seed=0, task=0)
-    first = [batch.labels.tolist() for batch in schedule.batches(numbered(20), 0)]
-    second = [batch.labels.tolist() for batch in schedule.batches(numbered(20), 1)]
+    first = [batch.labels.tolist() for batch in schedule.batches(numbered(20))(0)]
+    second = [batch.labels.tolist() for batch in schedule.batches(numbered(20))(1)]
     assert first != second
-    assert first == [batch.labels.tolist() for batch in schedule.batches(numbered(20), 0)]
+    assert first == [batch.labels.tolist() for batch in schedule.batches(numbered(20))(0)]
 
 
 @pytest.mark.parametrize("other", [{"seed": 1}, {"task": 1}])
 def test_shuffles_depend_on_the_seed_and_the_task(other):
     usual = Schedule(batch_size=5, seed=0, task=0)
     schedules = [usual, replace(usual, **other)]
-    first, second = ([batch.labels.tolist() for batch in each.batches(numbered(20), 0)] for each in schedules)
+    first, second = ([batch.labels.tolist() for batch in each.batches(numbered(20))(0)] for each in schedules)
     assert first != second
 
 
 def test_full_batch_when_everything_fits():
     examples = numbered(6)
     for size in (None, 6, 100):
-        (batch,) = Schedule(batch_size=size, seed=0, task=0).batches(examples, 0)
+        (batch,) = Schedule(batch_size=size, seed=0, task=0).batches(examples)(0)
         assert batch is examples
 
 
@@ -124,7 +124,7 @@ def test_interrupted_training_goes_on_with_the_batches_of_the_epochs_that_are_le
 
     training = Watched(objective, examples=numbered(10), tracker=Tracker(checkpoints)).run(epochs=4, batch_size=4)
     schedule = Schedule(batch_size=4, seed=0, task=0)
-    assert seen == [batch.labels.tolist() for epoch in (2, 3) for batch in schedule.batches(numbered(10), epoch)]
+    assert seen == [batch.labels.tolist() for epoch in (2, 3) for batch in schedule.batches(numbered(10))(epoch)]
     assert training.weight.item() == 7 - 6
 
 

@@ -13,7 +13,7 @@ from delome.errors import ParameterError
 from delome.graph.rows import Rows
 from delome.memories import MEMORIES, Context, KernelMatching, Memory, MemoryBank, MemoryBuilder, PropagatedRows
 from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import relative_loss
+from delome.memories.mmd import relative_loss
 from delome.streams.tasks import Observation
 
 CPU = torch.device("cpu")
@@ -25,7 +25,9 @@ def observed(index: int, columns: list[int], seed: int = 0) -> Observation:
     labels = np.array(columns)
     features = np.stack([np.full(len(labels), index), labels, rng.random(len(labels))], axis=1)
     graph = Graph(np.zeros((2, 0), int), features)
-    return Observation(index, tuple(np.unique(labels).tolist()), 9, np.arange(len(labels)), labels, graph)
+    return Observation(
+        index, tuple(np.unique(labels).tolist()), 9, np.arange(len(labels)), labels, graph.num_features, graph
+    )
 
 
 def test_a_context_knows_the_network_it_is_given() -> None:
@@ -110,7 +112,7 @@ def test_a_builder_may_merge_by_itself(context_of: Callable[..., Context], toy_s
     bank = MemoryBank()
     for part, chosen in half.items():
         whole = task.observation()
-        observation = Observation(part, (0, 1), 6, whole.train[chosen], whole.labels[chosen], whole.graph)
+        observation = Observation(part, (0, 1), 6, whole.train[chosen], whole.labels[chosen], 0, whole.graph)
         bank = KernelMatching(budget=6).merge(bank, observation, context_of(observation), seed=0)
     (memory,) = bank.memories
     assert memory.stands_for == {0: 24, 1: 24}

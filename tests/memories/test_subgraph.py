@@ -47,7 +47,7 @@ def retained(graph, centres, neighbours, rule, seed=0):
 def observe(graph, train, labels):
     """A task of the given training nodes."""
     classes = tuple(sorted(set(labels)))
-    return Observation(0, classes, len(classes), np.array(train), np.array(labels), graph)
+    return Observation(0, classes, len(classes), np.array(train), np.array(labels), graph.num_features, graph)
 
 
 def stored_nodes(memory, graph):

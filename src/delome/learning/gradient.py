@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
@@ -16,8 +16,9 @@ from delome.backbones.examples import Examples
 from delome.backbones.sampling import Fanouts, SampledNodes
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
+from delome.graph.neighbourhood import seen_by
 from delome.learning.isolation import isolated
-from delome.learning.learner import Learner, check_width
+from delome.learning.learner import Learner
 from delome.learning.training import Checkpointed, Schedule, TaskTraining, train
 from delome.losses import Balanced, ScoredRows
 from delome.parameters import Param, Part
@@ -40,14 +41,19 @@ class GradientLearner(Learner):
     """
 
     backbone: Annotated[Backbone, Part("network that classifies nodes", BACKBONES)] = SGC()
-    epochs: Annotated[int, Param("passes over the training nodes of a task", at_least=1)] = 200
+    epochs: Annotated[
+        int, Param("steps, or with passes=true passes over the training nodes, of a task", at_least=1)
+    ] = 200
     lr: Annotated[float, Param("Adam's step size", above=0)] = 0.005
     weight_decay: Annotated[float, Param("how strongly weights shrink", at_least=0)] = 5e-4
     decay: Annotated[
         Literal["coupled", "decoupled"] | None,
         Param("weight decay in Adam's gradient (as in the paper) or beside it; none = coupled in cil, beside in til"),
     ] = None
-    batch_size: Annotated[int | None, Param("training nodes in a step; none = all", at_least=1)] = 2000
+    batch_size: Annotated[int | None, Param("most training nodes in a step; none = all", at_least=1)] = 512
+    passes: Annotated[
+        bool, Param("an epoch is a pass over all training nodes in batches, not one step on nodes that are drawn")
+    ] = False
     fanout: Annotated[
         str | None, Param("neighbours drawn at hop 1 and 2 in training, e.g. 25,10; none = all, computed once")
     ] = None
@@ -58,7 +64,7 @@ class GradientLearner(Learner):
 
     def forget(self) -> None:
         super().forget()
-        self.width, self.outputs = 0, 0
+        self.outputs = 0
         self.model: Network | None = None
         self.optimizer: torch.optim.Optimizer | None = None
 
@@ -81,14 +87,13 @@ class GradientLearner(Learner):
         import_module("torch._dynamo")
         with tracker.phase("prepare"):
             if self.model is None:
-                self.reset(observation.graph.num_features, observation.num_classes)
-            check_width(observation.graph, self.width)
+                self.reset(self.width, observation.num_classes)
             if observation.num_classes > self.outputs:
                 self.grow(observation.num_classes)
             examples = self.examples(observation)
         task = self.begin(observation, examples, tracker)
         assert self.optimizer is not None
-        schedule = Schedule(self.batch_size, self.seed, observation.index)
+        schedule = Schedule(self.batch_size, self.seed, observation.index, self.passes)
         checkpointed = Checkpointed(self.trained, self.load_trained)
         train(task, self.optimizer, self.epochs, schedule, checkpointed)
         task.finish()
@@ -96,7 +101,7 @@ class GradientLearner(Learner):
     def reset(self, features: int, outputs: int, draw: int = 0) -> None:
         """Fresh network and optimiser; ``draw`` numbers the initialisation."""
         rng = generator(self.seed, "init", draw)
-        self.width, self.outputs = features, outputs
+        self.outputs = outputs
         self.model = self.backbone.network(features, outputs, rng, self.torch_device)
         usual = "coupled" if self.setting == "cil" else "decoupled"
         kind = torch.optim.Adam if (self.decay or usual) == "coupled" else torch.optim.AdamW
@@ -131,9 +136,17 @@ class GradientLearner(Learner):
         return self.backbone, self.torch_device, self.width
 
     def inputs(self, graph: Graph, nodes: np.ndarray) -> Inputs:
-        check_width(graph, self.width)
+        if self.backbone.local:
+            graph, nodes = seen_by(graph, nodes, self.backbone.hops)
         inputs: Inputs = self.network.prepare(graph).select(nodes)
         return inputs
+
+    def select_inputs(self, inputs: Inputs, index: np.ndarray) -> Inputs:
+        return inputs.select(index)
+
+    def join_inputs(self, parts: Sequence[Inputs]) -> Inputs:
+        joined: Inputs = self.backbone.join(parts)
+        return joined
 
     @torch.no_grad()
     def logits(self, inputs: Inputs, task: int) -> Tensor:
@@ -141,7 +154,7 @@ class GradientLearner(Learner):
 
     def state(self) -> State:
         state = super().state()
-        state.values |= {"width": self.width, "outputs": self.outputs}
+        state.values["outputs"] = self.outputs
         if self.model is not None:
             state.tensors |= self.trained().tensors
         return state
@@ -171,15 +184,14 @@ class GradientLearner(Learner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        width, outputs = state.whole_number("width"), state.whole_number("outputs")
-        if outputs < self.columns.seen or (self.columns.tasks and not width):
+        outputs = state.whole_number("outputs")
+        if outputs < self.columns.seen:
             raise StateError(
-                f"the state does not fit the learner: its network has {width} features and {outputs} columns "
-                f"for {self.columns.seen} classes"
+                f"the state does not fit the learner: its network has {outputs} columns for {self.columns.seen} classes"
             )
-        if width:
+        if self.columns.tasks:
             with at_most(weights_of(state, "model")):
-                self.reset(width, outputs)
+                self.reset(self.width, outputs)
             self.load_trained(state)
 
 

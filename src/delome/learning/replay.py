@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from delome.backbones.examples import Examples
+from delome.backbones.examples import Examples, Strata
 from delome.errors import ParameterError
 from delome.learning.footprint import ROWS, Footprint
 from delome.learning.gradient import GradientLearner
@@ -40,6 +40,9 @@ class Replay(GradientLearner):
 
     memory: Annotated[MemoryBuilder, Part("how a task is remembered", MEMORIES)] = PropagatedRows()
     loss: Annotated[Loss, Part("how current and remembered rows are weighed", LOSSES)] = Debiased()
+    replayed: Annotated[
+        int | None, Param("memory rows drawn for a step, from every class; none = all of them", at_least=1)
+    ] = 512
     remember: Annotated[
         Literal["after", "before"],
         Param("when the memory of a task is built: after it, or before (and in cil replayed already in its own task)"),
@@ -111,7 +114,7 @@ class Replay(GradientLearner):
 
 
 class ReplayTraining(TaskTraining):
-    """Every batch together with all ``replayed`` memories; ``bank`` is what the task leaves, if it is built already."""
+    """Every batch together with rows of the memories; ``bank`` is what the task leaves, if it is built already."""
 
     learner: Replay
 
@@ -126,10 +129,12 @@ class ReplayTraining(TaskTraining):
     ) -> None:
         super().__init__(learner, observation, examples, tracker)
         self.bank = bank
-        with tracker.phase("prepare"):
-            self.replayed = replayed.examples(learner.network) if len(replayed) else None
-        if self.replayed is not None:
-            self.counts += torch.bincount(self.replayed.labels, minlength=len(self.counts))
+        self.memories: Strata | None = None
+        if len(replayed):
+            with tracker.phase("prepare"):
+                rows = replayed.examples(learner.network)
+                self.memories = Strata(rows, len(rows) if learner.replayed is None else learner.replayed)
+            self.counts += torch.bincount(rows.labels, minlength=len(self.counts))
         self.stored = sum(len(memory.rows) for memory in (replayed if bank is None else bank).memories)
 
     @property
@@ -137,16 +142,28 @@ class ReplayTraining(TaskTraining):
         columns = self.learner.columns
         return LabelColumns("cil", columns.tasks) if self.learner.compares_all else columns
 
+    def begin_epoch(self, epoch: int) -> None:
+        self._rng = generator(self.learner.seed, "replayed", self.observation.index, epoch)
+
     def objective(self, batch: Examples) -> Tensor:
         logits = self.network(batch.inputs)
-        if self.replayed is None:
+        if self.memories is None:
             return self.loss(logits, batch, stored=self.stored)
-        logits = torch.cat([logits, self.network(self.replayed.inputs)])
-        labels = torch.cat([batch.labels, self.replayed.labels])
-        tasks = torch.cat([batch.tasks, self.replayed.tasks])
-        rows = Examples(batch.inputs, labels, tasks)
-        return self.loss(logits, rows, replayed=len(self.replayed), stored=self.stored)
+        replayed = self.memories.draw(self._rng)
+        logits = torch.cat([logits, self.network(replayed.inputs)])
+        return self.loss(logits, below(batch, replayed), replayed=len(replayed), stored=self.stored)
 
     def finish(self) -> None:
         learner = self.learner
         learner.bank = learner.remembered(self.observation, self.tracker) if self.bank is None else self.bank
+
+
+def below(batch: Examples, replayed: Examples) -> Examples:
+    """Labels, tasks and weights of a batch and of replayed rows below it; the inputs are those of the batch."""
+    weights = [torch.ones_like(rows.labels) if rows.weights is None else rows.weights for rows in (batch, replayed)]
+    return Examples(
+        batch.inputs,
+        torch.cat([batch.labels, replayed.labels]),
+        torch.cat([batch.tasks, replayed.tasks]),
+        torch.cat(weights) if any(rows.weights is not None for rows in (batch, replayed)) else None,
+    )

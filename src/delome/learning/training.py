@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from delome.backbones import Network
-from delome.backbones.examples import Examples
+from delome.backbones.examples import Examples, Strata
 from delome.errors import DivergenceError
 from delome.losses import ScoredRows
 from delome.persistence.state import State
@@ -61,8 +61,12 @@ class TaskTraining:
                 one_group=self.columns.setting == "cil",
                 replayed=replayed,
                 stored=stored,
+                weights=batch.weights,
             )
         )
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Called before the first batch of an epoch."""
 
     def adjust(self, epoch: int) -> None:
         """Called when the gradients of a batch are known, before the step."""
@@ -73,11 +77,16 @@ class TaskTraining:
 
 @dataclass(frozen=True)
 class Schedule:
-    """In what portions a task is trained; ``seed`` and ``task`` name the shuffles."""
+    """In what portions a task is trained; ``seed`` and ``task`` name the shuffles.
+
+    With ``passes`` an epoch is a pass over all examples in batches of nearly equal size, as few as there can be with at
+    most ``batch_size`` in each; otherwise it is one step on about ``batch_size`` drawn examples (see `Strata`).
+    """
 
     batch_size: int | None
     seed: int
     task: int
+    passes: bool = True
 
     def positions(self, count: int, epoch: int) -> Iterator[np.ndarray]:
         """One pass over ``count`` examples: shuffled batches, or everything at once if it fits in one."""
@@ -85,14 +94,26 @@ class Schedule:
             yield np.arange(count)
             return
         order = generator(self.seed, "batches", self.task, epoch).permutation(count)
-        yield from (order[start : start + self.batch_size] for start in range(0, count, self.batch_size))
+        yield from np.array_split(order, -(-count // self.batch_size))
 
-    def batches(self, examples: Examples, epoch: int) -> Iterator[Examples]:
+    def one_pass(self, examples: Examples, epoch: int) -> Iterator[Examples]:
         """One pass over the examples."""
         rng = generator(self.seed, "fanout", self.task, epoch)
         for chosen in self.positions(len(examples), epoch):
             # a single batch is not copied
             yield (examples if len(chosen) == len(examples) else examples.select(chosen)).read(rng)
+
+    def batches(self, examples: Examples) -> Callable[[int], Iterator[Examples]]:
+        """The batches of each epoch."""
+        if self.passes or self.batch_size is None:
+            return lambda epoch: self.one_pass(examples, epoch)
+        strata = Strata(examples, self.batch_size)
+
+        def draws(epoch: int) -> Iterator[Examples]:
+            drawn = strata.draw(generator(self.seed, "batches", self.task, epoch))
+            yield drawn.read(generator(self.seed, "fanout", self.task, epoch))
+
+        return draws
 
 
 @dataclass(frozen=True)
@@ -107,10 +128,11 @@ def train(
     task: TaskTraining, optimizer: torch.optim.Optimizer, epochs: int, schedule: Schedule, checkpointed: Checkpointed
 ) -> None:
     """Minimises the objective of a task over batches; can be interrupted after any epoch and resumed exactly."""
-    network = task.network
+    network, batches = task.network, schedule.batches(task.examples)
     for epoch in task.tracker.steps("train", epochs, checkpointed.save, checkpointed.load):
         with network.dropout_from(torch_generator(network.device, schedule.seed, "dropout", schedule.task, epoch)):
-            for batch in schedule.batches(task.examples, epoch):
+            task.begin_epoch(epoch)
+            for batch in batches(epoch):
                 optimizer.zero_grad()
                 loss = task.objective(batch)
                 check_finite(loss, "the loss", schedule.task, epoch)

@@ -18,7 +18,7 @@ from delome.graph import Graph
 from delome.graph.rows import Rows
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
-from delome.learning.learner import METHODS, Learner, check_width
+from delome.learning.learner import METHODS, Learner
 from delome.learning.training import Schedule, check_finite
 from delome.memories.prototypes import PrototypeTable, Trained, normalise
 from delome.parameters import Param
@@ -111,17 +111,16 @@ class HPNs(Learner):
 
     def forget(self) -> None:
         super().forget()
-        self._start(0)
+        self._start()
 
-    def _start(self, width: int) -> None:
-        """No task learned yet, for features of this width; nothing is drawn while that is 0."""
-        self.width = width
+    def _start(self) -> None:
+        """No task learned yet; nothing is drawn before it is known how many features there are."""
         self.extractors: dict[str, list[Trained]] = {"attribute": [], "relation": []}
         self.extractors_of_tasks: list[dict[str, list[int]]] = []
         self.heads: dict[str, Trained] = {}
         self.tables: dict[str, PrototypeTable] = {}
         self.attention = torch.empty(0)
-        if not width:
+        if not self.width:
             return
         for name, more in PROTOTYPES_READ.items():
             inputs = (self.slots + more) * self.dimension
@@ -140,9 +139,8 @@ class HPNs(Learner):
         index, graph, train = observation.index, observation.graph, observation.train
         schedule = Schedule(self.batch_size, self.seed, index)
         with tracker.phase("prepare"):
-            if not self.width:
-                self._start(graph.num_features)
-            check_width(graph, self.width)
+            if not self.heads:
+                self._start()
             graph.refuse_weights("HPNs")
             self._widen_heads(len(observation.classes))
             rows = Rows.of(graph.features, self.torch_device)
@@ -278,9 +276,11 @@ class HPNs(Learner):
         return "graph", self.width
 
     def inputs(self, graph: Graph, nodes: np.ndarray) -> tuple[Graph, np.ndarray]:
-        check_width(graph, self.width)
         graph.refuse_weights("HPNs")
         return graph, nodes
+
+    def select_inputs(self, inputs: tuple[Graph, np.ndarray], index: np.ndarray) -> tuple[Graph, np.ndarray]:
+        return inputs[0], inputs[1][index]
 
     @torch.no_grad()
     def logits(self, inputs: tuple[Graph, np.ndarray], task: int) -> Tensor:
@@ -313,8 +313,8 @@ class HPNs(Learner):
 
     def state(self) -> State:
         state = super().state()
-        state.values |= {"width": self.width, "extractors_of_tasks": copy.deepcopy(self.extractors_of_tasks)}
-        if self.width:
+        state.values["extractors_of_tasks"] = copy.deepcopy(self.extractors_of_tasks)
+        if self.heads:
             state.tensors |= self._learned().tensors
         return state
 
@@ -329,11 +329,10 @@ class HPNs(Learner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        width = state.whole_number("width")
-        if width:  # what is drawn again has the shapes of what is stored
+        if self.width:  # what is drawn again has the shapes of what is stored
             state.tensor("prototypes.atomic", (None, self.dimension))
             state.tensor("head.embeddings", (self.slots * self.dimension + 1, None))
-        self._start(width)
+        self._start()
         self.extractors_of_tasks = copy.deepcopy(state.value("extractors_of_tasks"))
         if self.width:
             self._load_learned(state)
@@ -373,7 +372,7 @@ class HPNs(Learner):
         kept = [table.rows for table in self.tables.values()] + [
             each for made in self.extractors.values() for each in made
         ]
-        floats = sum(each.value.numel() for each in kept) if self.width else 0
+        floats = sum(each.value.numel() for each in kept)
         return Footprint(0, floats, 4 * floats)
 
     def report(self) -> dict[str, list[float]]:

@@ -20,6 +20,9 @@ class Joint(GradientLearner):
     loss. Mini-batches: one class-balanced loss over a batch of nodes of all tasks (per task in TIL).
     """
 
+    batch_size = 2000
+    passes = True
+
     needs_past = True
     family = "bound"
     keeps = FootprintFormula("N", "N·F", "4·N·F + 4·E + 4·N + 4·T")
