@@ -30,7 +30,8 @@ from delome.graph.sparse import to_dense
 from delome.memories import Context, GradientMatching, KernelMatching, MemoryBuilder
 from delome.memories.initial import initial_weights
 from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import match, relative_loss
+from delome.memories.matching import match
+from delome.memories.mmd import relative_loss
 from delome.progress import Tracker
 from delome.randomness import generator, uniform
 from delome.streams.columns import LabelColumns

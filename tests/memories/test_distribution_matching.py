@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from delome.errors import ParameterError
+from delome.graph.sparse import to_dense
 from delome.memories.distribution_matching import DistributionMatching, distribution_distance, mean_embeddings
 
 
@@ -69,3 +71,58 @@ def test_sparse_columns_that_no_node_uses_stay_empty(build, sparse_stream):
     columns = np.flatnonzero(np.asarray(abs(memory.graph.features).sum(axis=0)).ravel())
     assert set(columns) <= set(used)
     assert memory.graph.num_features == 300
+
+
+def test_in_closed_form_the_expected_distance_is_lower_than_with_many_encoders(build, toy_stream):
+    task = toy_stream[0]
+    encoders = np.random.default_rng(9).standard_normal((20, 16, 512)).astype(np.float32)
+    distances = [
+        np.mean([distance(build(builder, task), task, encoder) for encoder in encoders])
+        for builder in (
+            DistributionMatching(budget=5, encoders="exact"),
+            DistributionMatching(budget=5, encoders=300, lr=1e-2),
+        )
+    ]
+    assert distances[0] < distances[1]
+
+
+def test_in_closed_form_no_row_is_a_real_row_and_empty_columns_stay_empty(build, sparse_stream):
+    task = sparse_stream[0]
+    memory = build(DistributionMatching(budget=5, encoders="exact"), task)
+    features = to_dense(memory.graph.features)
+    assert np.bincount(memory.labels).tolist() == [5, 5]
+    for column in task.classes:
+        real = to_dense(task.graph.propagate(2))[task.train[task.graph.labels[task.train] == column]]
+        rows = features[memory.labels == column]
+        assert (rows[:, ~real.any(axis=0)] == 0).all()
+        assert np.linalg.norm(real[None] - rows[:, None], axis=2).min() > 1e-2
+
+
+@pytest.mark.parametrize("hops", [0, 1, 3])
+def test_in_closed_form_rows_are_matched_after_the_hops_of_the_encoder(build, toy_stream, hops):
+    task = toy_stream[0]
+    memory = build(DistributionMatching(budget=5, encoders="exact", encoder_hops=hops), task)
+    real = task.graph.propagate(hops)[task.train]
+    for column in task.classes:
+        rows = real[task.graph.labels[task.train] == column]
+        lengths = np.linalg.norm(memory.graph.features[memory.labels == column], axis=1)
+        np.testing.assert_allclose(lengths, np.linalg.norm(rows, axis=1).mean(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("encoders", [0, "many", 2.5, None, True])
+def test_encoders_are_a_positive_number_or_exact(encoders):
+    with pytest.raises(ParameterError, match="encoders must be"):
+        DistributionMatching(encoders=encoders)
+
+
+def test_encoders_are_matched_in_closed_form_unless_a_number_is_given(build, toy_stream):
+    usual, exact, sampled = (
+        to_dense(build(builder, toy_stream[0]).graph.features)
+        for builder in (
+            DistributionMatching(budget=3),
+            DistributionMatching(budget=3, encoders="exact"),
+            DistributionMatching(budget=3, encoders=5),
+        )
+    )
+    assert np.array_equal(usual, exact)
+    assert not np.array_equal(usual, sampled)

@@ -10,16 +10,9 @@ from delome.graph.sparse import to_dense
 from delome.memories import GradientMatching, KernelMatching
 from delome.memories.initial import Initial, initial_weights
 from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import (
-    RealRows,
-    Yardstick,
-    gram_coordinates,
-    match,
-    mmd,
-    relative_loss,
-    weighted_rows,
-)
+from delome.memories.matching import gram_coordinates, match, principal_directions, weighted_rows
 from delome.memories.merging import Earlier
+from delome.memories.mmd import RealRows, Yardstick, mmd, relative_loss
 
 CPU = torch.device("cpu")
 KERNEL = Kernel.ntk(features=40, hidden=256)
@@ -84,6 +77,53 @@ def test_gram_coordinates_have_the_inner_products_of_the_rows():
     np.testing.assert_allclose(back(coordinates.numpy()), np.eye(20), atol=1e-3)
 
 
+def test_principal_directions_span_rows_of_low_rank():
+    rng = np.random.default_rng(0)
+    real = (rng.standard_normal((60, 5)) @ rng.standard_normal((5, 40))).astype(np.float32)
+    for features in (real, sp.csr_array(real)):
+        basis = principal_directions(features, RealRows.of(features, CPU), 8, np.random.default_rng(1))
+        torch.testing.assert_close(basis.T @ basis, torch.eye(8), atol=1e-5, rtol=0)
+        np.testing.assert_allclose(real @ basis.numpy() @ basis.numpy().T, real, atol=1e-3)
+
+
+def test_principal_directions_keep_nearly_as_much_as_the_best_ones():
+    rng = np.random.default_rng(0)
+    real = (rng.standard_normal((500, 80)) * 0.9 ** np.arange(80)).astype(np.float32)
+    basis = principal_directions(real, RealRows.of(real, CPU), 20, np.random.default_rng(1)).numpy()
+    best = (np.linalg.svd(real, compute_uv=False)[:20] ** 2).sum()
+    assert ((real @ basis) ** 2).sum() > 0.98 * best
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Kernel.embedding()])
+def test_matching_in_the_span_of_principal_directions_loses_nothing(monkeypatch, kernel):
+    rng = np.random.default_rng(0)
+    real = np.abs(rng.standard_normal((300, 60)) * 0.9 ** np.arange(60)).astype(np.float32)
+    losses = {}
+    for spare in (4, 1000):
+        monkeypatch.setattr("delome.memories.matching.SPARE_DIRECTIONS", spare)
+        losses[spare] = match(real, weights(300, 10), kernel, np.random.default_rng(0), CPU, "direct").loss
+    assert losses[4] == pytest.approx(losses[1000], rel=0.1)
+
+
+@pytest.mark.parametrize("regime", ["gram", "direct", "batch"])
+def test_directions_are_matched_and_lengths_are_those_of_the_class(monkeypatch, regime):
+    monkeypatch.setattr("delome.memories.matching.BATCH_ROWS", 200)
+    real = 7 * real_rows(300)
+    kernel, rng = Kernel.embedding(), np.random.default_rng(0)
+    matched = match(real, weights(300, 8), kernel, rng, CPU, regime)
+    start = relative_loss(kernel, real, to_dense(weights(300, 8) @ real), rng)
+    assert matched.loss < 0.3 * start
+    assert matched.loss == pytest.approx(relative_loss(kernel, real, matched.rows, rng), rel=0.02, abs=1e-6)
+    lengths = np.linalg.norm(matched.rows, axis=1)
+    np.testing.assert_allclose(lengths, np.linalg.norm(real, axis=1).mean(), rtol=1e-4)
+
+
+def test_the_loss_of_matched_rows_is_their_relative_loss():
+    real = real_rows(300)
+    found = matched(real, 8, None)
+    assert found.loss == pytest.approx(loss_of(real, found.rows), rel=1e-3)
+
+
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
 def test_gram_coordinates_exist_for_rows_that_repeat_each_other_in_any_unit(unit):
     real = np.repeat(unit * real_rows(5, columns=100), 4, axis=0)
@@ -113,14 +153,14 @@ def test_relative_loss_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
     real = real_rows(3000)
     memory = to_dense(weights(3000, 8) @ real)
     exact = loss_of(real, memory)
-    monkeypatch.setattr("delome.memories.kernel_matching.MEASURED_ROWS", 1500)
+    monkeypatch.setattr("delome.memories.mmd.MEASURED_ROWS", 1500)
     assert loss_of(real, memory) == pytest.approx(exact, rel=0.15)
 
 
 def test_the_mean_kernel_of_a_sample_is_that_of_all_rows_on_average(monkeypatch):
     real = real_rows(6)
     exact = Yardstick(KERNEL, real, np.random.default_rng(0)).mean_real.item()
-    monkeypatch.setattr("delome.memories.kernel_matching.MEASURED_ROWS", 2)
+    monkeypatch.setattr("delome.memories.mmd.MEASURED_ROWS", 2)
     rng = np.random.default_rng(0)
     sampled = [Yardstick(KERNEL, real, rng).mean_real.item() for _ in range(1500)]
     # pairs of a row with itself are too many in a sample: without correction the mean would be far off
@@ -153,7 +193,7 @@ def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
         assert len(calls) < 1000, "matching goes on for ever"
         return mmd(*arguments)
 
-    monkeypatch.setattr("delome.memories.kernel_matching.mmd", counted)
+    monkeypatch.setattr("delome.memories.matching.mmd", counted)
     real = np.array(rows, dtype=np.float32)
     kernel = Kernel.ntk(features=2, hidden=256)
     matched = match(real, weights(len(real), len(real)), kernel, np.random.default_rng(0), CPU)
@@ -163,8 +203,8 @@ def test_matching_ends_when_rounding_makes_the_loss_negative(monkeypatch, rows):
 def test_batch_descent_takes_twice_as_many_steps_with_momentum_one_half(monkeypatch):
     real, kernel, iterations = real_rows(20, columns=3), Kernel(a=1.5, w=0.5), 4
     # every batch is all rows, and the loss is never looked at
-    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_ROWS", 20)
-    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_STALL_STEPS", 100)
+    monkeypatch.setattr("delome.memories.matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memories.matching.BATCH_STALL_STEPS", 100)
     start = weights(20, 4)
     matched = match(real, start, kernel, np.random.default_rng(0), CPU, "batch", iterations)
     scale = np.linalg.norm(real, axis=1).mean()
@@ -181,9 +221,9 @@ def test_batch_descent_takes_twice_as_many_steps_with_momentum_one_half(monkeypa
 @pytest.mark.parametrize(("improves", "steps"), [([10.0, 9.0, 8.95, 1.0], 9), ([10.0, 10.5, 1.0, 0.1], 6)])
 def test_batch_descent_ends_when_the_loss_measured_now_and_then_stalls(monkeypatch, improves, steps):
     losses = iter(improves)
-    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_ROWS", 20)
-    monkeypatch.setattr("delome.memories.kernel_matching.BATCH_STALL_STEPS", 3)
-    monkeypatch.setattr("delome.memories.kernel_matching.Yardstick.__call__", lambda *_: next(losses))
+    monkeypatch.setattr("delome.memories.matching.BATCH_ROWS", 20)
+    monkeypatch.setattr("delome.memories.matching.BATCH_STALL_STEPS", 3)
+    monkeypatch.setattr("delome.memories.matching.Yardstick.__call__", lambda *_: next(losses))
     matched = match(real_rows(20), weights(20, 4), KERNEL, np.random.default_rng(0), CPU, "batch")
     assert matched.steps == steps  # a gain of less than a hundredth is none
 
@@ -265,7 +305,8 @@ import numpy as np
 import torch
 from delome.memories.initial import initial_weights
 from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import match, relative_loss
+from delome.memories.matching import match
+from delome.memories.mmd import relative_loss
 rng = np.random.default_rng(0)
 real = rng.standard_normal((60_000, 100), dtype=np.float32) + 1
 kernel = Kernel.ntk(100, 256)

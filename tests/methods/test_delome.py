@@ -5,9 +5,10 @@ from torch.nn import functional
 
 from delome import DeLoMe
 from delome.errors import ParameterError
+from delome.losses import Debiased
 from delome.memories import GradientMatching, KernelMatching
 from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import relative_loss
+from delome.memories.mmd import relative_loss
 
 QUICK = {"epochs": 60, "hidden": 64}
 MATCHINGS = pytest.mark.parametrize(
@@ -45,11 +46,11 @@ def test_raw_logit_memories_of_cil_and_til_coincide(toy_stream):
 
 
 @pytest.mark.parametrize("setting", ["cil", "til"])
-@pytest.mark.parametrize("tau", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize(("tau", "prior"), [(0.0, "rows"), (1.0, "rows"), (2.5, "rows"), (1.0, "weights")])
 def test_a_step_minimises_means_over_task_and_memories_with_logits_adjusted_by_tau_log_frequency(
-    uneven_stream, last_step, memories_of, setting, tau
+    uneven_stream, last_step, memories_of, setting, tau, prior
 ):
-    learner = DeLoMe(budget=3, tau=tau, setting=setting, epochs=2, hidden=8, weight_decay=0.0)
+    learner = DeLoMe(budget=3, tau=tau, prior=prior, setting=setting, epochs=2, hidden=8, weight_decay=0.0)
     for task in uneven_stream[:2]:
         learner.observe(task)
     old, task = memories_of(learner), uneven_stream[2]
@@ -58,6 +59,8 @@ def test_a_step_minimises_means_over_task_and_memories_with_logits_adjusted_by_t
     labels = [torch.from_numpy(task.graph.labels[task.train]), *(torch.from_numpy(m.labels) for m in old)]
     share = torch.bincount(torch.cat(labels)) / len(torch.cat(labels))
     assert share.max() > 2 * share.min()
+    if prior == "weights":  # every task counts the same
+        share = torch.stack([torch.bincount(part, minlength=6) / len(part) for part in labels]).mean(dim=0)
 
     def mean_loss(rows, labels):
         # memory rows live in propagated space: the network reads them as they are
@@ -136,3 +139,8 @@ def test_the_report_says_how_lossless_the_memory_is(toy_stream, memory):
     losses = learner.report()["relative_loss"]
     assert len(losses) == 2
     assert all(0 < loss < 1 for loss in losses)
+
+
+def test_the_prior_is_that_of_the_weights_unless_rows_are_asked_for():
+    assert DeLoMe().loss == Debiased(prior="weights")
+    assert DeLoMe(prior="rows").loss == Debiased()

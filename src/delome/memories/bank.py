@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from delome.backbones import Network
 from delome.backbones.examples import Examples
@@ -43,7 +42,7 @@ class MemoryBank:
         """Rows, feature values (non-zeros if sparse) and bytes of features, edges and labels."""
         rows = sum(memory.graph.num_nodes for memory in self.memories)
         floats = sum(memory.graph.features.size for memory in self.memories)
-        tensors = [tensor for memory in self.memories for tensor in _tensors(memory).values()]
+        tensors = [tensor for memory in self.memories for tensor in memory.tensors.values()]
         return rows, floats, sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def save(self, state: State) -> None:
@@ -58,7 +57,7 @@ class MemoryBank:
             for memory in self.memories
         ]
         for memory in self.memories:
-            state.tensors |= _tensors(memory)
+            state.tensors |= memory.tensors
 
     @classmethod
     def load(cls, state: State, tasks: int, columns: int, width: int, gaps: bool = False) -> MemoryBank:
@@ -73,20 +72,6 @@ class MemoryBank:
         if {column for memory in bank.memories for column in memory.labels.tolist()} != set(range(columns)):
             raise StateError("the state does not fit the learner: not every class is remembered")
         return bank
-
-
-def _tensors(memory: Memory) -> dict[str, Tensor]:
-    arrays = {"rows": memory.rows, "labels": memory.labels}
-    features = memory.graph.features
-    if sp.issparse(features):
-        arrays |= {f"features.{part}": getattr(features, part) for part in ("data", "indices", "indptr")}
-    else:
-        arrays["features"] = features
-    if memory.graph.num_edges:
-        parts = ("data", "indices", "indptr") if memory.graph.weighted else ("indices", "indptr")
-        arrays |= {f"edges.{part}": getattr(memory.graph.adjacency, part) for part in parts}
-    prefix = f"memory.{memory.task}."
-    return {prefix + name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
 
 def _load_memory(state: State, saved: dict[str, Any], columns: int, width: int) -> Memory:

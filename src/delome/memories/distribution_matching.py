@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from delome.graph.lengths import lengths_of
+from delome.graph.sparse import Features
 from delome.memories.builder import MEMORIES, Context, MemoryBuilder
+from delome.memories.by_class import Learned, learn_classes
 from delome.memories.descent import descend
-from delome.memories.initial import ClassRows
+from delome.memories.initial import ClassRows, initial_weights
+from delome.memories.kernel import Kernel
+from delome.memories.matching import match
 from delome.memories.memory import Memory
 from delome.parameters import Param
 from delome.randomness import uniform
@@ -31,21 +36,44 @@ def distribution_distance(real: Tensor, learned: Tensor) -> Tensor:
 
 @MEMORIES.register("distribution-matching")
 class DistributionMatching(MemoryBuilder):
-    """Learns rows by one Adam step for each of ``encoders`` random encoders.
+    """Learns rows whose mean embedding under random encoders is that of their class.
 
-    Real rows are propagated as many hops as the backbone does, learned rows are read as they are: the memory lives in
-    propagated space. It starts from raw features of random training nodes. Columns that no node uses stay zero.
+    ``encoders="exact"`` minimises the expectation over encoders in closed form (`Kernel.embedding`), starting from
+    mixtures of rows; a number takes one Adam step of ``lr`` for each of so many encoders of ``encoder_width`` units, as
+    in the paper, starting from raw features of random training nodes. Real rows are propagated as many hops as the
+    backbone does, learned rows are read as they are: the memory lives in propagated space. Columns that no node uses
+    stay zero.
     """
 
-    encoders: Annotated[int, Param("random encoders", at_least=1)] = 3000
-    lr: Annotated[float, Param("Adam's step size of the memory rows", above=0)] = 1e-3
-    encoder_width: Annotated[int, Param("units of a random encoder", at_least=1)] = 512
+    encoders: Annotated[
+        int | Literal["exact"], Param("random encoders, or exact: their expectation in closed form", at_least=1)
+    ] = "exact"
+    lr: Annotated[float, Param("Adam's step size of the memory rows, with a number of encoders", above=0)] = 1e-3
+    encoder_width: Annotated[int, Param("units of a random encoder; in closed form very many", at_least=1)] = 512
     encoder_hops: Annotated[
         int | None, Param("propagation steps before the encoder; none = as many as the backbone", at_least=0)
     ] = None
 
     def build(self, observation: Observation, context: Context) -> Memory:
         hops = context.hops if self.encoder_hops is None else self.encoder_hops
+        if isinstance(self.encoders, int):
+            return self._sampled(self.encoders, hops, observation, context)
+        return self._exact(hops, observation, context)
+
+    def _exact(self, hops: int, observation: Observation, context: Context) -> Memory:
+        propagated = observation.graph.propagate(hops)
+
+        def rows_of(column: int) -> Features:
+            return propagated[observation.train[observation.labels == column]]
+
+        def learn(column: int, real: Features, rng: np.random.Generator) -> Learned:
+            weights = initial_weights("mixture", real.shape[0], self.budget, rng)
+            matched = match(real, weights, Kernel.embedding(), rng, context.device)
+            return Learned(matched.rows, {"steps": matched.steps})
+
+        return learn_classes(observation, context, rows_of, learn)
+
+    def _sampled(self, encoders: int, hops: int, observation: Observation, context: Context) -> Memory:
         rng, device = context.rng, context.device
         task = ClassRows.of(observation, hops, "raw", self.budget, rng)
         bound = (6 / (task.width + self.encoder_width)) ** 0.5  # Glorot's, of all columns
@@ -57,5 +85,5 @@ class DistributionMatching(MemoryBuilder):
             wanted = mean_embeddings(real, encoder, real_sizes)
             return distribution_distance(wanted, mean_embeddings(rows, encoder, sizes))
 
-        descend(rows, distance, self.lr, self.encoders, context)
+        descend(rows, distance, self.lr, encoders, context)
         return task.remember(observation, list(rows.detach().split(sizes)))

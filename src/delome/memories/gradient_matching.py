@@ -20,8 +20,8 @@ from delome.memories.builder import MEMORIES, Context, MemoryBuilder
 from delome.memories.descent import descend
 from delome.memories.initial import ClassRows, Initial
 from delome.memories.kernel import Kernel
-from delome.memories.kernel_matching import relative_loss
 from delome.memories.memory import Memory
+from delome.memories.mmd import relative_loss
 from delome.parameters import Param
 from delome.randomness import uniform
 from delome.streams.tasks import Observation

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+import torch
+from torch import Tensor
 
 from delome.graph import Graph
 from delome.graph.sparse import Features, int32_indices, stack
@@ -21,6 +24,8 @@ class Memory:
     space: they stand for rows of ``S² X``, not for raw features of a node.
 
     ``stands_for`` says for each class how many training rows its rows stand for, if not only for themselves.
+
+    A memory never changes, nor do its arrays: what was stored of it once is not stored again.
     """
 
     task: int
@@ -40,6 +45,21 @@ class Memory:
     ) -> Memory:
         """Memory of rows without edges, all of them carrying loss."""
         return cls(task, Graph.edgeless(features), np.arange(len(labels)), labels, report or {})
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that is stored of it, under the names it has in a state."""
+        arrays = {"rows": self.rows, "labels": self.labels}
+        features = self.graph.features
+        if sp.issparse(features):
+            arrays |= {f"features.{part}": getattr(features, part) for part in ("data", "indices", "indptr")}
+        else:
+            arrays["features"] = features
+        if self.graph.num_edges:
+            parts = ("data", "indices", "indptr") if self.graph.weighted else ("indices", "indptr")
+            arrays |= {f"edges.{part}": getattr(self.graph.adjacency, part) for part in parts}
+        prefix = f"memory.{self.task}."
+        return {prefix + name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     def select(self, positions: np.ndarray) -> Memory:
         """The memory of some of its rows; of rows without edges the others are dropped."""

@@ -14,7 +14,8 @@ class DeLoMe(Replay):
 
     After each task, ``budget`` rows per class are learned whose loss gradients match those of the class's real rows in
     expectation over random networks: in closed form, or with ``memory="gradient-matching"`` by sampled networks as in
-    the paper. Later tasks replay them under logits adjusted by class frequency.
+    the paper. Later tasks replay them under logits adjusted by class frequency: by the share of a class in the weights
+    of the loss, or with ``prior="rows"`` in rows, as in the paper.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
@@ -26,7 +27,7 @@ class DeLoMe(Replay):
     """
 
     memory = KernelMatching()
-    loss = Debiased()
+    loss = Debiased(prior="weights")
 
     family = "replay of learned rows"
     citation = "Niu, Pang, Chen, 2024"
