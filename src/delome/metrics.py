@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,6 +26,23 @@ class Score:
         _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
         per_class = np.bincount(inverse, weights=correct) / counts
         return cls(100 * float(per_class.mean()), 100 * float(correct.mean()))
+
+    @classmethod
+    def of_each(cls, predicted: np.ndarray, labels: np.ndarray, sizes: Sequence[int]) -> list[Score]:
+        """The same for each of several tasks, whose nodes follow each other.
+
+        >>> Score.of_each(np.array([0, 0, 1]), np.array([0, 1, 1]), [2, 1])
+        [Score(balanced=50.0, micro=50.0), Score(balanced=100.0, micro=100.0)]
+        """
+        correct = predicted == labels
+        task = np.repeat(np.arange(len(sizes)), sizes)
+        classes, of_class = np.unique(labels, return_inverse=True)
+        groups, of_group, counts = np.unique(task * len(classes) + of_class, return_inverse=True, return_counts=True)
+        per_class = np.bincount(of_group, weights=correct) / counts
+        bounds = np.searchsorted(groups // len(classes), np.arange(len(sizes) + 1)).tolist()
+        micro = np.bincount(task, weights=correct, minlength=len(sizes)) / sizes
+        balanced = [float(per_class[a:b].sum() / (b - a)) for a, b in pairwise(bounds)]
+        return [cls(100 * each, 100 * over_nodes) for each, over_nodes in zip(balanced, micro.tolist(), strict=True)]
 
 
 @dataclass

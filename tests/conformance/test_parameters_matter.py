@@ -59,6 +59,11 @@ class Place:
 FANOUTS = (None, "2,2", "1,2", "2,1")
 PLACES = {
     "decay": Place(("coupled", "decoupled")),
+    "passes": Place(beside={"batch_size": 12}),
+    **dict.fromkeys(["joint.batch_size", "hpns.batch_size", "cat.batch_size"], Place((3, 4, 5))),
+    "replayed": Place((None, 4, 6)),
+    "cat.replayed": Place((None, 4, 6), {"train_on": "task"}),
+    "reading.columns": Place((None, 4, 6)),
     "fanout": Place(FANOUTS),
     "recurring": Place(again=True),
     "analytic.per_task": Place(beside={"setting": "til"}),
@@ -137,13 +142,14 @@ def other_values(parameter, value):
     """Values that a parameter may have instead of ``value``."""
     if parameter.registry is not None:
         return [name for name in parameter.registry if parameter.registry[name] is not type(value)]
-    if parameter.choices:
-        return [choice for choice in parameter.choices if choice != value]
+    words = [choice for choice in parameter.choices if choice != value]
+    if parameter.type is str and words:
+        return words
     if parameter.type is bool:
         return [not value]
     if parameter.type is str or value is None:
         raise AssertionError(f"{parameter.name}: say in PLACES which values to compare")
-    return [value + 1 if parameter.type is int else 2 * value, *[None] * parameter.optional]
+    return [value + 1 if parameter.type is int else 2 * value, *words, *[None] * parameter.optional]
 
 
 def values_without_effect(outcome, method, given, path, place):

@@ -15,15 +15,11 @@ from delome.errors import DelomeError, PersistenceError, StateError
 from delome.learning import METHODS, Learner
 from delome.learning.learner import KIND
 from delome.learning.saved import restore
-from delome.parameters import has_parameter
 from delome.persistence.state import State
 from delome.persistence.state_files import load_state, save_state
 
 MANY = 5_000_000
-SMALL = {
-    "epochs": 1, "hidden": 8, "dimension": 2, "budget": 2, "features": 5, "encoders": 2, "networks": 2, "stored": 4,
-    "neighbours_first": 2, "neighbours_second": 2,
-}  # fmt: skip
+Make = Callable[[str], Learner]
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune": ("finetune", {}),
     "gat": ("finetune", {"backbone": "gat"}),
@@ -38,11 +34,15 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def make(name: str) -> Learner:
-    method, options = LEARNERS[name]
-    plain = METHODS[method](**options)
-    small = {key: value for key, value in SMALL.items() if has_parameter(plain, key)}
-    return METHODS[method](**small | options)
+@pytest.fixture
+def make(tiny: Callable[..., Learner]) -> Make:
+    """Makes a small learner by its name here."""
+
+    def learner(name: str) -> Learner:
+        method, options = LEARNERS[name]
+        return tiny(method, **options)
+
+    return learner
 
 
 @pytest.fixture(params=LEARNERS)
@@ -51,7 +51,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def learner(name: str, toy_stream: TaskStream) -> Learner:
+def learner(name: str, make: Make, toy_stream: TaskStream) -> Learner:
     learner = make(name)
     for task in toy_stream[:2]:
         learner.observe(task)
@@ -80,7 +80,7 @@ def little_is_allocated(change: str) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def test_nothing_is_allocated_for_tensors_that_only_claim_to_be_large(name: str, learner: Learner) -> None:
+def test_nothing_is_allocated_for_tensors_that_only_claim_to_be_large(name: str, make: Make, learner: Learner) -> None:
     fresh = make(name)
     for change, other in hollow(learner.state()):
         with little_is_allocated(change), pytest.raises(DelomeError):
@@ -113,7 +113,7 @@ WRONG_VALUES: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("change", WRONG_VALUES)
-def test_values_that_no_tensor_bears_out_are_refused(change: str, toy_stream: TaskStream) -> None:
+def test_values_that_no_tensor_bears_out_are_refused(change: str, make: Make, toy_stream: TaskStream) -> None:
     learner = make("finetune")
     learner.observe(toy_stream[0])
     state = learner.state()

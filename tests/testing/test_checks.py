@@ -247,10 +247,9 @@ class Presumptuous(FineTune):
 class Padding(FineTune):
     """Fills up features that are missing."""
 
-    def inputs(self, graph, nodes):
-        missing = np.zeros((graph.num_nodes, self.width - graph.num_features), np.float32)
-        edges = graph.adjacency.nonzero()[::-1]
-        return super().inputs(Graph(edges, np.hstack([graph.features, missing])), nodes)
+    def read(self, graph):
+        missing = max(0, self.num_features - graph.num_features)
+        return graph.with_features(np.pad(graph.features, [(0, 0), (0, missing)]))
 
 
 @caught_by("survives_odd_streams", "ZeroDivisionError: division by zero")
@@ -310,6 +309,7 @@ class OwnObserve(FineTune):
         observation = data.observation()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
         self.known = self.known.extended(data.class_labels, None)
+        self.num_features = observation.num_features
         self.learn(observation, tracker or Tracker())
 
 

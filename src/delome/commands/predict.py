@@ -90,8 +90,8 @@ def predict(
         else:
             data = as_graph(graph)
         watcher.single("classifying the nodes")
-        labels = learner.predict(data, task=task)
-        columns = _columns(learner, labels, learner.predict_proba(data, task=task))
+        labels, probabilities = learner.predict_with_probability(data, task=task)
+        columns = _columns(learner, labels, probabilities)
         judged, in_words = _judged(learner, data)
         truth = data.user_labels
         accuracy = Score.of(labels[judged], truth[judged]) if truth is not None and judged.any() else None
@@ -153,13 +153,12 @@ def _judged(learner: Learner, graph: Graph) -> tuple[np.ndarray, str]:
 
 def _columns(learner: Learner, predicted: np.ndarray, probabilities: np.ndarray) -> dict[str, list[Any]]:
     """Columns of a table with a row for each node; none where a name, or a number for a probability, is missing."""
-    chosen = probabilities[np.arange(len(predicted)), learner.known.columns_of(predicted)].astype(np.float64)
     names = learner.class_names
     return {
         "node": list(range(len(predicted))),
         "label": predicted.tolist(),
         "name": [names.get(label) for label in predicted.tolist()],
-        "probability": [None if math.isnan(each) else each for each in chosen.round(6).tolist()],
+        "probability": [None if math.isnan(each) else each for each in probabilities.round(6).tolist()],
     }
 
 

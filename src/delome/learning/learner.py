@@ -16,14 +16,15 @@ from torch import Tensor
 
 from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, shown
 from delome.graph import Graph
+from delome.graph.reading import READINGS, Projected, Reading
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import Guard, isolated
 from delome.metrics import Score
-from delome.parameters import Configured, Param, values_of
+from delome.parameters import Configured, Param, Part, values_of
 from delome.persistence.files import make_folder, reporting_write_errors
 from delome.persistence.lock import sole_writer
 from delome.persistence.state import State, whole_numbers
-from delome.persistence.state_files import save_state
+from delome.persistence.state_files import Written, save_state
 from delome.progress import Tracker
 from delome.registry import Registry
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
@@ -33,7 +34,7 @@ from delome.streams.tasks import Observation, Task, learning
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-METHODS: Registry[type[Learner]] = Registry("method", "methods", lambda: Learner)
+METHODS: Registry[type[Learner]] = Registry("method", "methods", lambda: Learner, "delome.methods")
 
 Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
 """Numbers of nodes, a mask with true or false for each node, or all nodes."""
@@ -41,8 +42,27 @@ Nodes: TypeAlias = np.ndarray | Tensor | Sequence[int] | Sequence[bool] | None
 KIND = "saved learner"
 """What the documents of saved learners say that they are."""
 
+SCORES_AT_ONCE = 2**25
+"""Nodes × classes whose scores are computed at the same time."""
+
+ROWS_TOGETHER = 2**14
+"""Nodes of several small tasks that are scored at the same time."""
+
 MOST_TASK_COLUMNS = 10**8
 """Tasks × classes of a state: a table of which task may use which column is kept."""
+
+
+READ = ("inputs", "logits")
+"""What decides on a learner's scores."""
+
+
+@dataclass(frozen=True)
+class TaskInputs:
+    """What a learner reads of the nodes of a task, and the nodes' labels."""
+
+    index: int
+    inputs: Any
+    labels: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,7 @@ class Learner(Configured, ABC):
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
     seed: Annotated[int, Param("seed of every random choice of the learner", at_least=0)] = 0
     device: Annotated[str, Param("auto, cpu, cuda, …")] = "auto"
+    reading: Annotated[Reading, Part("what is read of features", READINGS)] = Projected()
 
     settings: ClassVar[tuple[Setting, ...]] = ("cil", "til")
     needs_past: ClassVar[bool] = False
@@ -95,6 +116,7 @@ class Learner(Configured, ABC):
         """Nothing was learned yet."""
         self.columns = LabelColumns(self.setting, [])
         self.known = KnownClasses()
+        self.num_features = 0
         self.past_graphs = Footprint()
         self.learned: list[LearnedGraph] = []
 
@@ -116,6 +138,14 @@ class Learner(Configured, ABC):
         """Learners that share a key read the same inputs, which are then kept with a task; none: they are not kept."""
         return None
 
+    def select_inputs(self, inputs: Any, index: np.ndarray) -> Any:
+        """Inputs of some of the nodes, so that the others can wait; none: all of them are needed."""
+        return None
+
+    def join_inputs(self, parts: Sequence[Any]) -> Any:
+        """Inputs of several tasks as one, if logits do not depend on the task; none: they are scored one by one."""
+        return None
+
     def probabilities(self, scores: Tensor, task: int) -> Tensor:
         """Probabilities of nodes with these scores, -inf in columns they may not use."""
         return scores.softmax(dim=1)
@@ -129,6 +159,11 @@ class Learner(Configured, ABC):
         return {}
 
     # --- what a user calls
+
+    @property
+    def width(self) -> int:
+        """Columns of the features that are read; 0 before anything was learned."""
+        return self.reading.width(self.num_features)
 
     @property
     def classes(self) -> list[Label]:
@@ -160,14 +195,14 @@ class Learner(Configured, ABC):
         observation, known, learned = self._observation(data)
         before = self.state()
         self.columns = LabelColumns(self.setting, [*self.columns.tasks, observation.classes])
-        self.known = known
+        self.known, self.num_features = known, observation.num_features
         try:
             with learning(type(self).__name__):
                 self.learn(observation, tracker)
                 if self.needs_past:
                     self.past_graphs = Footprint.of_graphs([*observation.past(), observation])
             self.learned += learned
-            if bad := self.state().not_finite():
+            if bad := self.state().not_finite(since=before):
                 raise DivergenceError(
                     f"task {observation.index} has led to numbers that are not finite in '{bad[0]}': "
                     "try a smaller lr, or scale the features"
@@ -193,7 +228,7 @@ class Learner(Configured, ABC):
                 f"task {data.index} cannot follow what was learned: its stream has had other classes before it than "
                 "the learner knows; hand in a graph with the labels of the task's training nodes"
             )
-        observation = data.observation(with_past=self.needs_past)
+        observation = data.observation(with_past=self.needs_past, read=self.read)
         return observation, self.known.extended(data.class_labels, _names_of(observation.graph)), []
 
     def _live_observation(self, data: Graph | Data) -> tuple[Observation, KnownClasses, list[LearnedGraph]]:
@@ -213,7 +248,8 @@ class Learner(Configured, ABC):
             num_classes=len(known.labels),
             train=train,
             labels=columns,
-            _graph=graph.hidden(),
+            num_features=graph.num_features,
+            _graph=self.read(graph).hidden(),
         )
         return observation, known, [LearnedGraph.of(graph, observation.index)]
 
@@ -223,7 +259,20 @@ class Learner(Configured, ABC):
         Task-incremental learners need the index of the ``task`` that the nodes belong to.
         """
         with self._reading():
-            return self._best_labels(self._scores_of(graph, nodes, task))
+            return np.concatenate([self._best_labels(scores) for scores in self._scores_of(graph, nodes, task)])
+
+    def predict_with_probability(
+        self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The user's label of each node, and its probability; a table nodes × classes is never in memory."""
+        labels, probabilities = [], []
+        with self._reading():
+            for scores in self._scores_of(graph, nodes, task):
+                best = scores.argmax(dim=1)
+                each = self.probabilities(scores.double(), self._within(task))
+                labels.append(self.known.labels_of(best.cpu().numpy()))
+                probabilities.append(each.gather(1, best[:, None])[:, 0].cpu().numpy())
+        return np.concatenate(labels), np.concatenate(probabilities)
 
     def scores(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
         """Scores by which nodes are classified: a row for each, a column for each of ``classes``.
@@ -231,15 +280,14 @@ class Learner(Configured, ABC):
         Columns that a node cannot be of are -inf: in the task-incremental setting those of other tasks.
         """
         with self._reading():
-            scores: np.ndarray = self._scores_of(graph, nodes, task).cpu().numpy()
-            return scores
+            return np.concatenate([scores.cpu().numpy() for scores in self._scores_of(graph, nodes, task)])
 
     def predict_proba(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
         """Probability of each of ``classes`` for each node; rows add up to 1."""
         with self._reading():
-            scores = self._scores_of(graph, nodes, task)
-            found: np.ndarray = self.probabilities(scores.double(), self._within(task)).cpu().numpy()
-            return found
+            portions = self._scores_of(graph, nodes, task)
+            within = self._within(task)
+            return np.concatenate([self.probabilities(each.double(), within).cpu().numpy() for each in portions])
 
     @overload
     def score(self, data: Iterable[Task], split: str = "test") -> list[Score]: ...
@@ -260,7 +308,7 @@ class Learner(Configured, ABC):
         with self._reading():
             if is_live(data):
                 return self._score_live(cast("Graph | Data", data), split, task)
-            return [self._score(each, split) for each in _checked_tasks(data)]
+            return self._score(_checked_tasks(data), split)
 
     @overload
     def evaluate(self, data: Iterable[Task]) -> list[float]: ...
@@ -280,14 +328,42 @@ class Learner(Configured, ABC):
         with self._guard.reading(), isolated():
             yield
 
-    def _scores_of(self, data: Graph | Data, nodes: Nodes, task: int | None) -> Tensor:
-        """Scores of nodes that may be asked for; -inf in columns that they may not use."""
+    def _scores_of(self, data: Graph | Data, nodes: Nodes, task: int | None) -> Iterator[Tensor]:
+        """Scores of nodes that may be asked for, some at a time; -inf in columns that they may not use."""
         self._check_known(task)
         graph = as_graph(data)
         numbers = numbers_of(nodes, graph.num_nodes)
         if len(numbers) == 0:
-            return torch.empty(0, self.columns.seen)
-        return self._allowed_scores(self.inputs(graph, numbers), self._within(task))
+            yield torch.empty(0, self.columns.seen)
+        else:
+            yield from self._portions(self._inputs(graph, numbers), len(numbers), self._within(task))
+
+    def _inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
+        """What is read of nodes of a graph as it was given."""
+        return self.inputs(self.read(graph), nodes)
+
+    def read(self, graph: Graph) -> Graph:
+        """What is read of a graph, whose features must be those that the learner was trained on."""
+        if self.num_features and graph.num_features != self.num_features:
+            raise StateError(
+                f"the learner was trained on {self.num_features} features, but the graph has {graph.num_features}"
+            )
+        return self.reading(graph, self.seed)
+
+    def _portions(self, inputs: Any, count: int, task: int) -> Iterator[Tensor]:
+        """Scores of so many nodes, as many at a time as fit."""
+        most = max(1, SCORES_AT_ONCE // self.columns.seen)
+        if count <= most or not self._offers("select_inputs"):
+            yield self._allowed_scores(inputs, torch.full((count,), task))
+            return
+        for start in range(0, count, most):
+            index = np.arange(start, min(start + most, count))
+            yield self._allowed_scores(self.select_inputs(inputs, index), torch.full((len(index),), task))
+
+    def _offers(self, ability: str) -> bool:
+        """Whether a method exists that knows of this learner's inputs and logits: a subclass may have changed them."""
+        owner = {name: next(kind for kind in type(self).__mro__ if name in vars(kind)) for name in (ability, *READ)}
+        return owner[ability] is not Learner and all(issubclass(owner[ability], owner[name]) for name in READ)
 
     def _within(self, task: int | None) -> int:
         """Task that decides on columns: any in the class-incremental setting."""
@@ -301,15 +377,16 @@ class Learner(Configured, ABC):
             known = f"0 to {len(self.columns.tasks) - 1}"
             raise ParameterError(f"a task-incremental learner predicts within a learned task: give its index, {known}")
 
-    def _allowed_scores(self, inputs: Any, task: int) -> Tensor:
-        """Scores in the columns that nodes of a task may use, all of them finite; -inf in the others."""
-        scores = self.logits(inputs, task)
-        if bad := int((~scores[:, list(self.columns.allowed(task))].isfinite().all(dim=1)).sum()):
+    def _allowed_scores(self, inputs: Any, tasks: Tensor) -> Tensor:
+        """Scores in the columns that nodes of these tasks may use, all of them finite; -inf in the others."""
+        scores = self.logits(inputs, int(tasks[0]))
+        tasks = tasks.to(scores.device)
+        if bad := int((~self.columns.are_finite(scores, tasks)).sum()):
             raise StateError(
                 f"{bad} of {len(scores)} nodes have scores that are not finite: "
                 "scale their features like those that were learned, or learn again with a smaller lr"
             )
-        return self.columns.restrict(scores, torch.full((len(scores),), task, device=scores.device))
+        return self.columns.restrict(scores, tasks)
 
     def _best_labels(self, scores: Tensor) -> np.ndarray:
         return self.known.labels_of(scores.argmax(dim=1).cpu().numpy())
@@ -319,13 +396,39 @@ class Learner(Configured, ABC):
         known = [self.known.labels[column] for column in self.columns.allowed(self._within(task))]
         graph, nodes = labelled_nodes(data, known, split)
         assert graph.user_labels is not None
-        return Score.of(self._best_labels(self._scores_of(graph, nodes, task)), graph.user_labels[nodes])
+        predicted = [self._best_labels(scores) for scores in self._scores_of(graph, nodes, task)]
+        return Score.of(np.concatenate(predicted), graph.user_labels[nodes])
 
-    def _score(self, task: Task, split: str) -> Score:
-        self._check_known(task.index)
-        # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
-        inputs, labels = task.prepared(split, self.inputs_key(), self.inputs)
-        return Score.of(self._best_labels(self._allowed_scores(inputs, task.index)), labels)
+    def _score(self, tasks: Iterable[Task], split: str) -> list[Score]:
+        """Accuracies on each task; tasks of few nodes are scored together."""
+        scores: list[Score] = []
+        together: list[TaskInputs] = []
+        rows, key = 0, self.inputs_key()
+        form = None if key is None else (key, self.reading, self.seed)
+        most = min(ROWS_TOGETHER, SCORES_AT_ONCE // self.columns.seen) if self._offers("join_inputs") else 0
+        for task in tasks:
+            self._check_known(task.index)
+            # what a network reads of a task's nodes is kept with the task: its graph need not be cut again
+            inputs, labels = task.prepared(split, form, self._inputs)
+            rows += len(labels)
+            if together and rows > most:
+                scores += self._score_together(together)
+                together, rows = [], len(labels)
+            together.append(TaskInputs(task.index, inputs, labels))
+        return scores + (self._score_together(together) if together else [])
+
+    def _score_together(self, tasks: Sequence[TaskInputs]) -> list[Score]:
+        joined = self.join_inputs([task.inputs for task in tasks]) if len(tasks) > 1 else None
+        if joined is None:
+            return [Score.of(self._predicted(task), task.labels) for task in tasks]
+        sizes = [len(task.labels) for task in tasks]
+        of_rows = torch.from_numpy(np.repeat([task.index for task in tasks], sizes))
+        predicted = self._best_labels(self._allowed_scores(joined, of_rows))
+        return Score.of_each(predicted, np.concatenate([task.labels for task in tasks]), sizes)
+
+    def _predicted(self, task: TaskInputs) -> np.ndarray:
+        portions = self._portions(task.inputs, len(task.labels), task.index)
+        return np.concatenate([self._best_labels(scores) for scores in portions])
 
     # --- what was learned
 
@@ -336,6 +439,7 @@ class Learner(Configured, ABC):
                 "task_classes": [list(classes) for classes in self.columns.tasks],
                 "classes": self.classes,
                 "class_names": [self.known.names.get(label) for label in self.known.labels],
+                "num_features": self.num_features,
                 "past_graphs": asdict(self.past_graphs),
                 "learned": [asdict(graph) for graph in self.learned],
             }
@@ -355,6 +459,9 @@ class Learner(Configured, ABC):
         self.columns = LabelColumns(self.setting, tasks)
         named = {label: str(name) for label, name in zip(labels, names, strict=True) if name is not None}
         self.known = KnownClasses(tuple(labels), named)
+        self.num_features = state.whole_number("num_features")
+        if tasks and not self.num_features:
+            raise StateError("the state does not fit the learner: it was trained on graphs without features")
         past = dict(state.value("past_graphs"))
         whole_numbers(list(past.values()), "past_graphs")
         self.past_graphs = Footprint(**past)
@@ -372,11 +479,11 @@ class Learner(Configured, ABC):
             with sole_writer(place):
                 self.write(place)
 
-    def write(self, folder: Path) -> None:
-        """The same, for a caller that holds the folder's lock."""
+    def write(self, folder: Path, written: Written | None = None) -> None:
+        """The same, for a caller that holds the folder's lock and knows what it has ``written`` there before."""
         about = {"method": METHODS.name_of(type(self)), "parameters": values_of(self), "delome": version("delome")}
         with self._guard.reading():
-            save_state(folder, KIND, about, self.state())
+            save_state(folder, KIND, about, self.state(), written)
 
 
 def resolve_device(name: str) -> torch.device:
@@ -389,12 +496,6 @@ def resolve_device(name: str) -> torch.device:
     except Exception:  # each device that is not there says so in its own way
         raise ParameterError(f"device '{name}' cannot be used here: try auto or cpu") from None
     return device
-
-
-def check_width(graph: Graph, width: int) -> None:
-    """Refuses a graph whose features are not those the learner was trained on."""
-    if graph.num_features != width:
-        raise StateError(f"the learner was trained on {width} features, but the graph has {graph.num_features}")
 
 
 def _checked_tasks(data: Any) -> Iterator[Task]:

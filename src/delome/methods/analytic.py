@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from torch import Tensor
 from delome.errors import DivergenceError, ParameterError, StateError
 from delome.graph import Graph
 from delome.graph.lengths import lengths_of
+from delome.graph.neighbourhood import seen_by
 from delome.graph.rows import Rows
-from delome.graph.sparse import Features
+from delome.graph.sparse import Features, stack
 from delome.learning.calibration import fitted_temperature
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
-from delome.learning.learner import METHODS, Learner, check_width
+from delome.learning.learner import METHODS, Learner
 from delome.parameters import Param
 from delome.persistence.state import State, whole_numbers
 from delome.progress import Tracker
@@ -186,16 +187,14 @@ class Analytic(Learner):
         self.statistics: RidgeStatistics | None = None
         self.task_weights: list[Tensor] = []
         self.temperatures: dict[int, float] = {}
-        self.width, self.size = 0, 0
+        self.size = 0
         self._projection: Tensor | None = None
 
     def learn(self, observation: Observation, tracker: Tracker) -> None:
         with tracker.phase("prepare"):
             propagated = observation.graph.propagate(HOPS)
             if not self.size:
-                self.width = observation.graph.num_features
                 self.size = self.features or automatic_features(observation.num_classes)
-            check_width(observation.graph, self.width)
         with tracker.phase("train", len(observation.classes) + 1) as step:
             if self.statistics is None or self.per_task:
                 statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
@@ -260,8 +259,14 @@ class Analytic(Learner):
         return "propagated", self.width
 
     def inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
-        check_width(graph, self.width)
+        graph, nodes = seen_by(graph, nodes, HOPS)
         return graph.propagate(HOPS)[nodes]
+
+    def select_inputs(self, inputs: Features, index: np.ndarray) -> Features:
+        return inputs[index]
+
+    def join_inputs(self, parts: Sequence[Features]) -> Features | None:
+        return None if self.per_task else stack(parts)
 
     def logits(self, inputs: Features, task: int) -> Tensor:
         nodes = np.arange(inputs.shape[0])
@@ -276,7 +281,7 @@ class Analytic(Learner):
 
     def state(self) -> State:
         state = super().state()
-        state.values |= {"width": self.width, "random_features": self.size}
+        state.values["random_features"] = self.size
         state.tensors |= {f"weights.{task}": weights.clone() for task, weights in enumerate(self.task_weights)}
         if self.task_weights:
             fitted = [self.temperatures[task] for task in range(len(self.task_weights))]
@@ -291,10 +296,10 @@ class Analytic(Learner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self.width, self.size = state.whole_number("width"), state.whole_number("random_features")
+        self.size = state.whole_number("random_features")
         if self.size and self.features not in (None, self.size):
             raise StateError(f"the state has {self.size} random features, the learner {self.features}")
-        if self.columns.tasks and not (self.width and self.size):
+        if self.columns.tasks and not self.size:
             raise StateError("the state does not fit the learner: tasks were learned without any features")
         if self.per_task and self.columns.tasks:
             self.task_weights = [
