@@ -25,10 +25,10 @@ from delome.errors import DelomeError
 from delome.experiment import RunConfig, RunFolder, Stop, run
 from delome.experiment.checkpoints import KIND as PROGRESS_KIND
 from delome.experiment.folder import CONFIG_KIND
-from delome.experiment.seed_folder import RESULT_KIND
+from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
 from delome.experiment.signals import Stopped
 from delome.learning.learner import KIND as LEARNER_KIND
-from delome.persistence.documents import FORMAT, read_document, write_document
+from delome.persistence.documents import FORMAT, append_document, read_document, read_documents, write_document
 from delome.persistence.state_files import MANIFEST, load_state, save_state
 
 Left = Callable[[Path], dict[str, Any]]
@@ -36,13 +36,14 @@ Snapshot = Callable[..., dict[str, Any]]
 
 CASES: Counter[str] = Counter()
 FILES_OF_A_RUN = (
-    "config.json", "seed-0/result.json", "seed-0/model/manifest.json", "seed-0/model/state-*.safetensors",
+    "config.json", "seed-0/tasks.jsonl", "seed-0/model/manifest.json", "seed-0/model/state-*.safetensors",
     "seed-0/model/memory-*.safetensors", "seed-0/progress/manifest.json", "seed-0/progress/state-*.safetensors",
 )  # fmt: skip
 FILES_OF_A_LEARNER = ("manifest.json", "state-*.safetensors", "memory-0-*.safetensors")
 KINDS = {
     "config.json": CONFIG_KIND,
     "result.json": RESULT_KIND,
+    "tasks.jsonl": TASKS_KIND,
     "model/manifest.json": LEARNER_KIND,
     "progress/manifest.json": PROGRESS_KIND,
 }
@@ -206,19 +207,17 @@ def finish(config: RunConfig, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(config: RunConfig, interrupted: Path, left: Left, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def finished(finished_run: Path, left: Left) -> Any:
     """What the interrupted run leaves in the end."""
-    folder = tmp_path_factory.mktemp("finished") / "run"
-    shutil.copytree(interrupted, folder)
-    finish(config, folder)
-    return left(folder)
+    return left(finished_run)
 
 
 MAY_BE_MADE_AGAIN = {
     ("seed-0/model/manifest.json", "missing"),
     ("seed-0/progress/manifest.json", "missing"),
+    ("seed-0/tasks.jsonl", "longer"),
 }
-"""What was learned without being saved is learned again."""
+"""What was learned without being saved is learned again, and a line that was cut short is written again."""
 
 
 @pytest.mark.slow
@@ -319,25 +318,73 @@ RESULTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "seconds are a list": lambda result: result["tasks"][0].update(seconds=[1.0]),
     "seconds are texts": lambda result: result["tasks"][0].update(seconds={"train": "a"}),
     "the report is a list": lambda result: result["tasks"][0].update(report=[1.0]),
-    "finished without any task": lambda result: result.update(tasks=[], finished=True),
-    "finished too early": lambda result: result.update(finished=True),
+    "finished without any task": lambda result: result.update(tasks=[]),
+    "finished too early": lambda result: result["tasks"].pop(),
     "finished is missing": lambda result: result.pop("finished"),
     "finished is a text": lambda result: result.update(finished="no"),
+    "not finished": lambda result: result.update(finished=False),
     "more tasks than there are": lambda result: result.update(
         tasks=[task | {"accuracies": [1.0] * n, "micro": [1.0] * n} for task in result["tasks"] for n in (1, 2, 3)]
     ),
     "seed of another": lambda result: result.update(seed=1),
+    "run of another": lambda result: result.update(run="another"),
     "no seed": lambda result: result.pop("seed"),
-    "fewer tasks than the model": lambda result: result.update(tasks=[]),
+}
+TASKS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "it has more": lambda line: line.update(more=1),
+    "it has less": lambda line: line.pop("micro"),
+    "storage is a number": lambda line: line.update(storage=1),
+    "storage has more": lambda line: line["storage"].update(more=1),
+    "accuracies are a text": lambda line: line.update(accuracies="a"),
+    "accuracies are texts": lambda line: line.update(accuracies=["a"]),
+    "accuracies are too many": lambda line: line.update(accuracies=[1.0, 2.0]),
+    "accuracies are too few": lambda line: line.update(micro=[]),
+    "seconds are a list": lambda line: line.update(seconds=[1.0]),
+    "seconds are texts": lambda line: line.update(seconds={"train": "a"}),
+    "the report is a list": lambda line: line.update(report=[1.0]),
+    "of another task": lambda line: line.update(task=1),
+    "of no task": lambda line: line.pop("task"),
+    "seed of another": lambda line: line.update(seed=1),
+    "seed is a list": lambda line: line.update(seed=[0]),
+    "no seed": lambda line: line.pop("seed"),
+    "run of another": lambda line: line.update(run="another"),
+    "no run": lambda line: line.pop("run"),
 }
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_results_that_are_none_are_refused_even_with_the_right_checksum(
+@pytest.mark.parametrize("name", TASKS)
+def test_results_of_a_task_that_are_none_are_refused_even_with_the_right_checksum(
     name: str, config: RunConfig, interrupted: Path, snapshot: Snapshot, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(interrupted, folder)
+    file = folder / "seed-0/tasks.jsonl"
+    (line,) = read_documents(file, TASKS_KIND)
+    TASKS[name](line)
+    file.unlink()
+    append_document(file, TASKS_KIND, line)
+    before = snapshot(folder, "events.jsonl")
+    with pytest.raises(DelomeError) as error:
+        finish(config, folder)
+    assert_one_sentence(error.value)
+    assert snapshot(folder, "events.jsonl") == before
+    CASES["results with checksum"] += 1
+
+
+@pytest.fixture(scope="module")
+def finished_run(config: RunConfig, interrupted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    shutil.copytree(interrupted, folder)
+    finish(config, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_are_none_are_refused_even_with_the_right_checksum(
+    name: str, config: RunConfig, finished_run: Path, snapshot: Snapshot, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished_run, folder)
     result = read_document(folder / "seed-0/result.json", RESULT_KIND)
     RESULTS[name](result)
     write_document(folder / "seed-0/result.json", RESULT_KIND, result)

@@ -20,8 +20,8 @@ from delome.cli import app
 from delome.errors import PersistenceError
 from delome.experiment import RunConfig, RunFolder, RunResult
 from delome.experiment.folder import CONFIG_KIND
-from delome.experiment.seed_folder import RESULT_KIND
-from delome.persistence.documents import read_document
+from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
+from delome.persistence.documents import read_document, read_documents
 from delome.persistence.files import append_line
 from delome.persistence.state import State
 
@@ -111,6 +111,8 @@ def check_all_is_readable(run: Path) -> None:
         read_document(run / "config.json", CONFIG_KIND)
     for result in run.glob("seed-*/result.json"):
         read_document(result, RESULT_KIND)
+    for results in run.glob("seed-*/tasks.jsonl"):
+        read_documents(results, TASKS_KIND)
     for manifest in run.glob("seed-*/model/manifest.json"):
         delome.load(manifest.parent)
 
@@ -201,7 +203,7 @@ def test_content_is_on_the_disk_before_it_gets_its_name_and_the_name_before_anyt
     with lives.Disk(tmp_path / "run").watched() as disk:
         lives.live(config, config.stream(), tmp_path / "run")
     named = [number for number, (call, _) in enumerate(disk.calls) if call == "replace"]
-    assert len(named) > 15
+    assert len(named) > 10
     for number, next_number in zip(named, [*named[1:], len(disk.calls)], strict=True):
         file = disk.calls[number][1]
         own = [call for call, name in disk.calls[:number] if name == file]
@@ -209,6 +211,12 @@ def test_content_is_on_the_disk_before_it_gets_its_name_and_the_name_before_anyt
         assert ("fsync", str(Path(file).parent)) in disk.calls[number:next_number], file
     logged = [call for call, name in disk.calls if name == "events.jsonl"]
     assert logged.count("write") == logged.count("fsync") > 5
+    results = [call for call, name in disk.calls if name == "seed-0/tasks.jsonl"]
+    assert results.count("write") == results.count("fsync") == 2
+    first = disk.calls.index(("fsync", "seed-0/tasks.jsonl"))
+    # results and their name are on the disk before the model that they belong to
+    model = next(number for number, (_, name) in enumerate(disk.calls) if name.startswith("seed-0/model"))
+    assert ("fsync", "seed-0") in disk.calls[first:model]
 
 
 @contextmanager

@@ -110,7 +110,8 @@ def slow_second_task(tmp_path: Path) -> Path:
 def test_a_run_that_is_asked_twice_ends_in_the_middle_of_a_step(
     number: signal.Signals, code: int, slow_second_task: Path, folder: Path
 ) -> None:
-    command = ("run", "--dataset", f"file:{slow_second_task}", "--method", "finetune", "--set", "batch_size=1")
+    slow = ("--method", "finetune", "--set", "batch_size=1", "--set", "passes=true")
+    command = ("run", "--dataset", f"file:{slow_second_task}", *slow)
     for attempt in range(10):
         run = folder / f"run-{attempt}"
         with started(*command, "--epochs", "1", "--out", run.name, folder=folder) as process:

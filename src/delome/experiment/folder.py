@@ -2,7 +2,8 @@
 
     config.json          resolved configuration and its hash, versions, description of the stream
     events.jsonl         what happened and when, one JSON document per line
-    seed-S/result.json   accuracies, seconds and storage after every task so far; matrix.csv: the matrix alone
+    seed-S/tasks.jsonl   until the seed is finished: what was measured after each task so far, a line for each
+    seed-S/result.json   accuracies, seconds and storage after every task; matrix.csv: the matrix alone
     seed-S/model/        the learner after the last finished task, as `delome.load` reads it
     seed-S/progress/     inside a task: how far it has come
 
@@ -24,7 +25,7 @@ from typing import Any, Self
 
 from delome.errors import PersistenceError, RunFolderError
 from delome.experiment.config import RunConfig, versions
-from delome.persistence.documents import kind_of, read_document, write_document
+from delome.persistence.documents import append_document, kind_of, read_document, write_document
 from delome.persistence.files import (
     add_folder,
     append_line,
@@ -231,6 +232,11 @@ class RunFolder:
     def write_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
         with reporting_write_errors(self.path / name):
             write_document(self._place(name), kind, content)
+
+    def append_document(self, name: str, kind: str, content: dict[str, Any]) -> None:
+        """Adds a document to a file that has one on each line."""
+        with reporting_write_errors(self.path / name):
+            append_document(self._place(name), kind, content)
 
     def write_text(self, name: str, text: str) -> None:
         with reporting_write_errors(self.path / name):

@@ -157,6 +157,8 @@ def append_line(target: Path, content: dict[str, Any]) -> None:
             while line:
                 line = line[file.write(line) :]
             os.fsync(file.fileno())
+            if end == 0:
+                sync_folder(target.parent)  # the file may be new
         except OSError:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), end)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,9 @@ import torch
 from torch import Tensor
 
 from delome.errors import StateError
+
+MEMORY_OF_A_TASK = re.compile(r"memory\.(\d+)\.")
+"""How the names of tensors begin that are memories of a task, and never change."""
 
 
 @dataclass
@@ -37,10 +41,16 @@ class State:
         # what was made in inference mode cannot take part in training
         return found.clone() if found.is_inference() else found
 
-    def not_finite(self) -> list[str]:
-        """Names of the tensors and values that hold NaN or infinite numbers."""
-        tensors = [name for name, tensor in self.tensors.items() if not _is_finite(tensor)]
-        return tensors + [name for name, value in self.values.items() if not all(map(math.isfinite, _numbers(value)))]
+    def not_finite(self, since: State | None = None) -> list[str]:
+        """Names of the tensors and values that hold NaN or infinite numbers; the memories of an earlier state are known
+        not to."""
+        known = {} if since is None else since.tensors
+        tensors = [
+            name
+            for name, tensor in self.tensors.items()
+            if not (known.get(name) is tensor and MEMORY_OF_A_TASK.match(name)) and not _is_finite(tensor)
+        ]
+        return tensors + [name for name, value in self.values.items() if not _is_writable(value)]
 
     def whole_number(self, name: str) -> int:
         """Value by name, refused unless it is a whole number from 0 on."""
@@ -64,10 +74,10 @@ def _is_finite(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
-def _numbers(value: Any) -> Iterator[float]:
-    """Floating-point numbers inside a plain value."""
-    if isinstance(value, float):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _numbers(inner)
+def _is_writable(value: Any) -> bool:
+    """Whether a plain value holds no NaN or infinity, which JSON has no words for."""
+    try:
+        json.dumps(value, allow_nan=False, default=str, skipkeys=True)
+    except ValueError:
+        return False
+    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from delome.errors import PersistenceError
 from delome.persistence.documents import kind_of, read_document, write_document
 from delome.persistence.files import add_folder, remove_temporary_files, reporting_write_errors, write_bytes
 from delome.persistence.reading import holds, open_regular, parse_json, path_exists, sha256_of, size_of
-from delome.persistence.state import State
+from delome.persistence.state import MEMORY_OF_A_TASK, State
 
 MANIFEST = "manifest.json"
 MOST_HEADER = 4 << 20
@@ -28,45 +29,75 @@ MOST_HEADER = 4 << 20
 FIRST = ".first-state"
 """Says, until there is a manifest, that the tensor files beside it are those of a first state that is being written."""
 
-_MEMORY_OF_A_TASK = re.compile(r"memory\.(\d+)\.")
+STATE = "state"
 _FILE_NAME = re.compile(r"(state|memory-\d+)-[0-9a-f]{16}\.safetensors")
 
 
-def save_state(folder: Path, kind: str, about: dict[str, Any], state: State) -> None:
+@dataclass
+class Written:
+    """What one writer has written to a folder: the last state, and name and checksum of the file of each memory."""
+
+    state: State = field(default_factory=State)
+    memories: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def save_state(folder: Path, kind: str, about: dict[str, Any], state: State, written: Written | None = None) -> None:
     """Writes a state, and in ``about`` what a reader needs to know about it, replacing the one on disk.
 
-    The folder is made if it is missing; its parent must exist.
+    The folder is made if it is missing; its parent must exist. A memory that the same writer has ``written`` before is
+    neither written nor checked again while it consists of the very same tensors.
     """
-    if bad := state.not_finite():
+    written = Written() if written is None else written
+    if bad := state.not_finite(since=written.state):
         raise PersistenceError(
             f"cannot write '{folder}': '{bad[0]}' holds numbers that are not finite; "
             "try a smaller lr, or scale the features"
         )
-    parts: dict[str, dict[str, Tensor]] = {}
-    for name, tensor in state.tensors.items():
-        memory = _MEMORY_OF_A_TASK.match(name)
-        part = f"memory-{memory[1]}" if memory else "state"
-        # copies, because safetensors refuses tensors that share their storage
-        copy = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-        parts.setdefault(part, {})[name] = copy
+    parts, before = _parts(state), _parts(written.state)
     with reporting_write_errors(folder):
         add_folder(folder)
         remove_temporary_files(folder)
         if not path_exists(folder / MANIFEST):
             (folder / FIRST).touch()
-        checksums = {}
+        present = {file.name for file in _own_files(folder)}
+        files = {}
         for part, tensors in parts.items():
-            content = safetensors.torch.save(tensors)
-            checksum = hashlib.sha256(content).hexdigest()
-            file = folder / f"{part}-{checksum[:16]}.safetensors"
-            checksums[file.name] = checksum
-            if not holds(file, content):
-                write_bytes(file, content)
-        write_document(folder / MANIFEST, kind, {**about, "values": state.values, "files": checksums})
+            name, checksum = written.memories.get(part, ("", ""))
+            if name not in present or not _are_same(tensors, before[part]):
+                name, checksum = _write_part(folder, part, tensors)
+            files[part] = name, checksum
+        write_document(folder / MANIFEST, kind, {**about, "values": state.values, "files": dict(files.values())})
         _remove_mark(folder)
-        for file in _own_files(folder):
-            if file.name not in checksums:
-                file.unlink()
+        written.state, written.memories = state, {part: file for part, file in files.items() if part != STATE}
+        for name in present.difference(name for name, _ in files.values()):
+            (folder / name).unlink()
+
+
+def _parts(state: State) -> dict[str, dict[str, Tensor]]:
+    """Tensors by the file they belong to: one for each memory, and one for all else."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in state.tensors.items():
+        memory = MEMORY_OF_A_TASK.match(name)
+        parts.setdefault(f"memory-{memory[1]}" if memory else STATE, {})[name] = tensor
+    return parts
+
+
+def _are_same(tensors: dict[str, Tensor], before: dict[str, Tensor]) -> bool:
+    return tensors.keys() == before.keys() and all(before[name] is tensor for name, tensor in tensors.items())
+
+
+def _write_part(folder: Path, part: str, tensors: dict[str, Tensor]) -> tuple[str, str]:
+    """Writes a tensor file unless it is there already; gives its name and checksum."""
+    # copies, because safetensors refuses tensors that share their storage
+    copies = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
+    content = safetensors.torch.save(copies)
+    checksum = hashlib.sha256(content).hexdigest()
+    file = folder / f"{part}-{checksum[:16]}.safetensors"
+    if not holds(file, content):
+        write_bytes(file, content)
+    return file.name, checksum
 
 
 def _remove_mark(folder: Path) -> None:
