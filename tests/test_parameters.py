@@ -296,3 +296,20 @@ def test_docstrings_are_those_that_were_written() -> None:
         """Has doors."""
 
     assert (Bare.__doc__, Described.__doc__) == (None, "Has doors.")
+
+
+class Counted(Component):
+    count: Annotated[int | Literal["all"], Param("how many, or all", at_least=1)] = 3
+
+
+def test_a_number_may_be_one_of_a_few_words():
+    parameter = parameters_of(Counted)["count"]
+    assert (parameter.type, parameter.choices, parameter.optional) == (int, ("all",), False)
+    assert [parameter.parse(text) for text in ("7", "all")] == [7, "all"]
+    assert Counted(count="all").count == "all"
+    with pytest.raises(ParameterError, match=r"^count must be a whole number or all, not 'none'$"):
+        parameter.parse("none")
+    with pytest.raises(ParameterError, match=r"^count must be of type int or all, not 'some'$"):
+        Counted(count="some")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"^count must be at least 1, not 0$"):
+        Counted(count=0)

@@ -75,3 +75,16 @@ def test_looking_up_a_name_never_imports(colours, tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')\n")
     with pytest.raises(ParameterError, match="unknown colour 'trap:Trap'"):
         colours.find("trap:Trap")
+
+
+def test_our_own_come_first_even_if_their_module_is_imported_last(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "our_colours.py").write_text(
+        "from __main__ import OUR_COLOURS\nOUR_COLOURS.add('white', bytes)\n",
+    )
+    found: Registry[type] = Registry("colour", "colours", home="our_colours")
+    monkeypatch.setattr(sys.modules["__main__"], "OUR_COLOURS", found, raising=False)
+    with pytest.raises(ParameterError, match="there is a colour called 'white' already"):
+        found.add("white", int)
+    found.add("black", int)
+    assert list(found) == ["white", "black"] and found["white"] is bytes

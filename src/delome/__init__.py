@@ -10,34 +10,55 @@ for task in stream:
 """
 
 import logging
+from typing import TYPE_CHECKING
 
-from delome.commands import learn, predict, results, run, sweep
-from delome.datasets import load_graph
-from delome.errors import DelomeError
-from delome.graph import Graph
-from delome.learning import Learner
-from delome.learning.saved import load
-from delome.methods import (
-    ERGNN,
-    EWC,
-    GEM,
-    MAS,
-    TWP,
-    Analytic,
-    CaT,
-    DeLoMe,
-    FineTune,
-    HPNs,
-    Joint,
-    LwF,
-    Replay,
-    SEMCurvature,
-    SSMDegree,
-    SSMUniform,
-)
-from delome.metrics import AccuracyMatrix
-from delome.streams.task_stream import TaskStream
-from delome.streams.tasks import Stream, Task
+from delome.lazy import exported
+
+if TYPE_CHECKING:
+    from delome.commands import learn, predict, results, run, sweep
+    from delome.datasets import load_graph
+    from delome.errors import DelomeError
+    from delome.graph import Graph
+    from delome.learning import Learner
+    from delome.learning.saved import load
+    from delome.methods import (
+        ERGNN,
+        EWC,
+        GEM,
+        MAS,
+        TWP,
+        Analytic,
+        CaT,
+        DeLoMe,
+        FineTune,
+        HPNs,
+        Joint,
+        LwF,
+        Replay,
+        SEMCurvature,
+        SSMDegree,
+        SSMUniform,
+    )
+    from delome.metrics import AccuracyMatrix
+    from delome.streams.task_stream import TaskStream
+    from delome.streams.tasks import Stream, Task
+else:
+    __getattr__, __dir__ = exported(
+        __name__,
+        {
+            "delome.commands": "learn predict results run sweep",
+            "delome.datasets": "load_graph",
+            "delome.errors": "DelomeError",
+            "delome.graph": "Graph",
+            "delome.learning": "Learner",
+            "delome.learning.saved": "load",
+            "delome.methods": "ERGNN EWC GEM MAS TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF Replay SEMCurvature "
+            "SSMDegree SSMUniform",
+            "delome.metrics": "AccuracyMatrix",
+            "delome.streams.task_stream": "TaskStream",
+            "delome.streams.tasks": "Stream Task",
+        },
+    )
 
 __version__ = "0.1.0"
 

@@ -20,7 +20,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Literal, TypeAlias, Union
 
 from delome.errors import ParameterError, shown, unknown
@@ -54,7 +54,10 @@ class Part(Param):
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One constructor argument: name, plain type, choices if it has few, default and meaning."""
+    """One constructor argument: name, plain type, choices if it has few, default and meaning.
+
+    A number with choices may be any number or one of these words.
+    """
 
     name: str
     type: type
@@ -80,7 +83,7 @@ class Parameter:
             if text.lower() in ("false", "no", "0", "off"):
                 return False
             raise ParameterError(f"{self.name} must be true or false, not '{text}'")
-        if self.type is str:
+        if self.type is str or text in self.choices:
             return text
         try:
             if self.type is int and text.strip().lstrip("+-").isdecimal():
@@ -90,18 +93,21 @@ class Parameter:
                 raise ValueError
             return self.type(number)
         except (ValueError, OverflowError):
-            kind = "a whole number" if self.type is int else "a number"
+            kind = " or ".join(["a whole number" if self.type is int else "a number", *self.choices])
             raise ParameterError(f"{self.name} must be {kind}, not '{text}'") from None
 
     def check(self, value: Any) -> None:
         """Refuses a value of the wrong type or out of range."""
         if self.registry is not None or (value is None and self.optional):
             return
+        if self.type is not str and isinstance(value, str) and value in self.choices:
+            return
         accepted = (int, float) if self.type is float else (self.type,)
         fits = isinstance(value, accepted) and (self.type is bool or not isinstance(value, bool))
         if not fits:
-            raise ParameterError(f"{self.name} must be of type {self.type.__name__}, not {shown(value)}")
-        if self.choices and value not in self.choices:
+            kind = " or ".join([self.type.__name__, *self.choices]) if self.type is not str else "str"
+            raise ParameterError(f"{self.name} must be of type {kind}, not {shown(value)}")
+        if self.type is str and self.choices and value not in self.choices:
             raise ParameterError(unknown(self.name, str(value), self.choices))
         if isinstance(value, float) and not math.isfinite(value):
             raise ParameterError(f"{self.name} must be finite, not {value}")
@@ -114,8 +120,13 @@ class Parameter:
             raise ParameterError(f"{self.name} must be greater than {above}, not {value}")
 
 
-def parameters_of(owner: type) -> dict[str, Parameter]:
+def parameters_of(owner: type) -> Mapping[str, Parameter]:
     """Parameters of a class by name, in the order they are declared; a subclass may give another default."""
+    return _parameters_of(owner)
+
+
+@cache
+def _parameters_of(owner: Any) -> Mapping[str, Parameter]:
     hints = typing.get_type_hints(owner, include_extras=True)
     found = {}
     for field in dataclasses.fields(owner):
@@ -123,15 +134,17 @@ def parameters_of(owner: type) -> dict[str, Parameter]:
         if typing.get_origin(hint) is not typing.Annotated:
             continue
         plain, param = typing.get_args(hint)[:2]
-        optional = typing.get_origin(plain) in (Union, types.UnionType)
-        if optional:
-            (plain,) = [part for part in typing.get_args(plain) if part is not type(None)]
+        kinds = typing.get_args(plain) if typing.get_origin(plain) in (Union, types.UnionType) else (plain,)
+        optional = type(None) in kinds
         choices: tuple[str, ...] = ()
-        if typing.get_origin(plain) is Literal:
-            choices, plain = typing.get_args(plain), str
+        (plain,) = [kind for kind in kinds if kind is not type(None) and typing.get_origin(kind) is not Literal] or [
+            str
+        ]
+        for kind in kinds:
+            choices += typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
         default = getattr(owner, field.name, dataclasses.MISSING)
         found[field.name] = Parameter(field.name, plain, optional, choices, default, param)
-    return found
+    return types.MappingProxyType(found)
 
 
 def all_parameters(owner: Any, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
@@ -249,8 +262,14 @@ def _place(owner: type, values: Mapping[str, Any], name: str, of: str) -> tuple[
 
 def has_parameter(value: Any, name: str) -> bool:
     """Whether a value, or exactly one of its parts, has a parameter of this name."""
+    return full_path(value, name) is not None
+
+
+def full_path(value: Any, name: str) -> str | None:
+    """Where a value has a parameter, itself or in exactly one of its parts: ``budget`` may be ``memory.budget``."""
     paths = [path for path, _ in all_parameters(value)]
-    return name in paths or sum(path.rpartition(".")[2] == name for path in paths) == 1
+    places = [name] if name in paths else [path for path in paths if path.rpartition(".")[2] == name]
+    return places[0] if len(places) == 1 else None
 
 
 def parameter_value(value: Any, name: str) -> Any:
@@ -306,9 +325,12 @@ def parse_assignments(owner: type, assignments: Iterable[str], of: str) -> dict[
     for name, value in given.items():
         known[name].check(value)
     values = filled(owner, given)
+    spelled: dict[tuple[str, str], str] = {}
     for name, text in written.items():
         if name not in known:
-            part, path = _place(owner, values, name, of)
+            part, path = place = _place(owner, values, name, of)
+            if (before := spelled.setdefault(place, name)) != name:
+                raise ParameterError(f"{before} and {name} are the same parameter: set it once")
             given[name] = dict(all_parameters(values[part]))[path].parse(text)
     filled(owner, given)
     return given

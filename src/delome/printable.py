@@ -1,4 +1,4 @@
-"""Text from elsewhere, such as names of classes and files, made fit for a terminal or a spreadsheet."""
+"""Text made fit for a terminal or a spreadsheet: names of classes and files from elsewhere, and numbers of things."""
 
 from __future__ import annotations
 
@@ -23,3 +23,12 @@ def csv_field(text: str) -> str:
     """
     field = f"'{text}" if text.startswith(FORMULA) else text
     return '"{}"'.format(field.replace('"', '""')) if set(field) & set(',"\r\n') else field
+
+
+def counted(number: int, noun: str) -> str:
+    """Number and noun, in the plural if there are not exactly one.
+
+    >>> counted(1, "task"), counted(2, "class")
+    ('1 task', '2 classes')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"

@@ -29,10 +29,14 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     (True, 'red')
     """
 
-    def __init__(self, kind: str, group: str, base: Callable[[], type] = lambda: object) -> None:
+    def __init__(
+        self, kind: str, group: str, base: Callable[[], type] = lambda: object, home: str | None = None
+    ) -> None:
         self.kind, self.group = kind, f"delome.{group}"
         self.base = base
         """Gives the class that all entries which can be imported derive from; a function, because it comes later."""
+        self._home = home
+        """The module that registers our own entries, if it comes later than the registry; imported before a look."""
         self._entries: dict[str, Entry] = {}
         self._installed = False
 
@@ -47,11 +51,18 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     def add(self, name: str, entry: Entry) -> None:
         """Registers an entry; a name that is taken is refused."""
+        self._load_ours()
         if self._entries.setdefault(name, entry) is not entry:
             raise ParameterError(f"there is a {self.kind} called '{name}' already: choose another name")
 
+    def _load_ours(self) -> None:
+        home, self._home = self._home, None
+        if home is not None:
+            importlib.import_module(home)
+
     def _load_installed(self) -> dict[str, Entry]:
         """All entries, those of installed packages included."""
+        self._load_ours()
         if not self._installed:
             self._installed = True
             for point in entry_points(group=self.group):

@@ -460,12 +460,18 @@ def test_a_failure_after_the_model_was_replaced_is_no_failure(
 ) -> None:
     learned(cli, "--graph", graph(0, 1), *SMALL)
 
+    before = (folder / "m" / "manifest.json").read_bytes()
+
     def fail(*_: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    for name, code in (("write_document", 2), ("_own_files", 0)):  # before and after the manifest is in place
+    def fail_if_replaced(place: Path) -> None:
+        if (place / "manifest.json").read_bytes() != before:
+            fail()
+
+    for name, failing, code in (("write_document", fail, 2), ("_remove_mark", fail_if_replaced, 0)):
         with monkeypatch.context() as patch:
-            patch.setattr(delome.persistence.state_files, name, fail)
+            patch.setattr(delome.persistence.state_files, name, failing)
             patch.setattr(delome.cli.model, "drop_output", lambda: None)
             outcome = cli("learn", "--model", "m", "--graph", graph(2, 3))
         assert outcome.code == code

@@ -13,14 +13,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, app
+from delome.cli.described import completing, described, parameters_of_method
 from delome.cli.messages import shown_progress
-from delome.datasets import DATASETS, load_graph
-from delome.datasets.catalogue import Dataset, parse_name
-from delome.learning import METHODS
-from delome.learning.footprint import FootprintFormula
-from delome.parameters import Parameter, all_parameters
-from delome.streams.task_stream import TaskStream
+from delome.datasets.fetching.cache import cache_root, what_is_here
 
 KEEPS_LEGEND = (
     "Methods keep this beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
@@ -31,40 +27,33 @@ KEEPS_LEGEND = (
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(METHODS))] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", hidden=True, autocompletion=completing("methods"))
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or with NAME the parameters of one."""
     if name is not None:
         _method_parameters(name, as_json)
         return
+    found = described()["methods"]
     if as_json:
-        rows = {
-            name: {
-                "summary": each.summary,
-                "family": each.family,
-                "settings": each.settings,
-                "keeps": asdict(each.keeps),
-                "needs_past": each.needs_past,
-                "citation": each.citation,
-            }
-            for name, each in METHODS.items()
-        }
-        print(json.dumps(rows))
+        print(json.dumps(found))
         return
     table = Table(Column("method", no_wrap=True), Column("what it does", overflow="fold"))
-    for name, each in METHODS.items():
-        past = "; reads past graphs" if each.needs_past else ""
-        details = f"{each.family}; {each.citation}", f"keeps {_kept(each.keeps)}", ", ".join(each.settings) + past
-        table.add_row(name, _with_details(each.summary, *details))
+    for name, each in found.items():
+        past = "; reads past graphs" if each["needs_past"] else ""
+        origin, settings = f"{each['family']}; {each['citation']}", ", ".join(each["settings"])
+        table.add_row(
+            name, _with_details(each["summary"], origin, f"keeps {_kept(each['keeps'])}", f"{settings}{past}")
+        )
     console = Console()
     console.print(table)
     console.print(KEEPS_LEGEND, highlight=False)
 
 
-def _kept(keeps: FootprintFormula) -> str:
-    amounts = {"rows": keeps.rows, "floats": keeps.floats, "bytes": keeps.bytes}
-    return "; ".join(f"{amount} {unit}" for unit, amount in amounts.items() if amount != "0") or "nothing"
+def _kept(keeps: dict[str, str]) -> str:
+    return "; ".join(f"{amount} {unit}" for unit, amount in keeps.items() if amount != "0") or "nothing"
 
 
 def _with_details(summary: str, *details: str) -> Text:
@@ -73,36 +62,22 @@ def _with_details(summary: str, *details: str) -> Text:
 
 
 def _method_parameters(name: str, as_json: bool) -> None:
-    parameters = dict(all_parameters(METHODS.importable(name)))
+    parameters = described()["parameters"].get(name)
+    if parameters is None:
+        from delome.learning import METHODS
+
+        parameters = parameters_of_method(METHODS.importable(name))
     if as_json:
-        document = {
-            path: {
-                "type": "part" if each.registry is not None else each.type.__name__,
-                "default": _default(each),
-                "choices": (list(each.registry) if each.registry is not None else each.choices) or None,
-                "optional": each.optional,
-                "at_least": each.param.at_least,
-                "above": each.param.above,
-                "help": each.param.help,
-            }
-            for path, each in parameters.items()
-        }
-        print(json.dumps(document))
+        print(json.dumps(parameters))
         return
     columns = Column("parameter", no_wrap=True), Column("default", no_wrap=True), Column("meaning", overflow="fold")
     table = Table(*columns, title=Text(f"{name}: set with --set NAME=VALUE"))
     for path, each in parameters.items():
-        default = _default(each)
-        choices = list(each.registry) if each.registry is not None else each.choices
-        details = [f"one of {', '.join(choices)}"] if choices else []
-        table.add_row(path, "none" if default is None else str(default), _with_details(each.param.help, *details))
+        default, choices = each["default"], each["choices"]
+        is_number = each["type"] in ("int", "float")  # whose help names the words that may stand instead
+        details = [f"one of {', '.join(choices)}"] if choices and not is_number else []
+        table.add_row(path, "none" if default is None else str(default), _with_details(each["help"], *details))
     Console().print(table)
-
-
-def _default(parameter: Parameter) -> Any:
-    """A default value; of a part its name."""
-    registry = parameter.registry
-    return parameter.default if registry is None else registry.name_of(type(parameter.default))
 
 
 datasets_app = typer.Typer(help="List the datasets, or show one.", invoke_without_command=True)
@@ -114,29 +89,36 @@ def datasets(context: typer.Context, data_root: DataRoot = None, as_json: AsJson
     """List the datasets; 'delome datasets show NAME' looks into one."""
     if context.invoked_subcommand is not None:
         return
+    found = {name: _dataset(each, data_root) for name, each in described()["datasets"].items()}
     if as_json:
-        print(json.dumps({name: _dataset(each, data_root) for name, each in DATASETS.items()}))
+        print(json.dumps(found))
         return
     table = Table(Column("dataset", no_wrap=True), Column("what it is", overflow="fold"))
-    for name, each in DATASETS.items():
-        about = _dataset(each, data_root)
-        options = ", ".join(f"{option}={default}" for option, default in about["options"].items())
-        details = [f"here: {about['here']}; usual budget: {each.budget}"]
+    for name, each in found.items():
+        options = ", ".join(f"{option}={default}" for option, default in each["options"].items())
+        details = [f"here: {each['here']}; usual budget: {each['budget']}"]
         details += [f"options: {options}"] if options else []
-        table.add_row(name, _with_details(each.summary, *details))
+        table.add_row(name, _with_details(each["summary"], *details))
     Console().print(table)
 
 
-def _dataset(dataset: Dataset, data_root: Path | None) -> dict[str, Any]:
-    options = {name: default for name, default in dataset.options.items() if isinstance(default, int | float)}
-    cached = "nothing" if dataset.published is None else dataset.published.cached(data_root)
-    here = "always" if dataset.published is None else "to download" if cached == "nothing" else cached
-    return {"summary": dataset.summary, "budget": dataset.budget, "options": options, "here": here}
+def _dataset(about: dict[str, Any], data_root: Path | None) -> dict[str, Any]:
+    """What is known of a dataset, with what is here of its files in place of where those come from."""
+    shown, published = dict(about), about["published"]
+    del shown["published"]
+    if published is None:
+        return shown | {"here": _here(None)}
+    folder = cache_root(data_root) / published["name"]
+    return shown | {"here": _here(what_is_here(folder, published["archive"], published["layouts"]))}
+
+
+def _here(cached: str | None) -> str:
+    return "always" if cached is None else "to download" if cached == "nothing" else cached
 
 
 @datasets_app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(DATASETS))],
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=completing("datasets"))],
     classes_per_task: Annotated[int, typer.Option(metavar="N", help="New classes in each task.")] = 2,
     data_root: DataRoot = None,
     quiet: Quiet = False,
@@ -147,23 +129,25 @@ def show(
 
     NAME is what 'delome run --dataset' takes. A published dataset that is not here yet is downloaded.
     """
+    from delome.datasets.catalogue import load_graph, parse_name
     from delome.graph.statistics import GraphStatistics
     from delome.report.datasets import describe_dataset
+    from delome.streams.task_stream import TaskStream
 
     with shown_progress(quiet, verbose) as progress, progress.watching():
         graph = load_graph(name, data_root=data_root, progress=progress.loading)
         progress.single("measuring the graph")
         stream = TaskStream(graph, classes_per_task)
         found = GraphStatistics.of(graph)
-    dataset, _ = parse_name(name)
+    published = parse_name(name)[0].published
     if as_json:
         document = asdict(found) | {
             "dataset": name,
             "homophily": None if math.isnan(found.homophily) else found.homophily,
             "tasks": [[stream.classes[column] for column in task.classes] for task in stream],
             "dropped": {str(label): why for label, why in stream.dropped.items()},
-            "here": _dataset(dataset, data_root)["here"],
+            "here": _here(None if published is None else published.cached(data_root)),
         }
         print(json.dumps(document))
         return
-    Console().print(describe_dataset(name, found, stream, dataset.published, data_root))
+    Console().print(describe_dataset(name, found, stream, published, data_root))

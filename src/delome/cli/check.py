@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from delome.cli.app import AsJson, among, app
+from delome.cli.app import AsJson, app
+from delome.cli.described import completing
 from delome.errors import DelomeError
-from delome.learning import METHODS
 from delome.parameters import parse_assignments
 
 
 @app.command()
 def check(
-    method: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=among(METHODS))],
+    method: Annotated[str, typer.Argument(metavar="NAME", hidden=True, autocompletion=completing("methods"))],
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the method; repeatable."),
@@ -33,6 +33,7 @@ def check(
     streams, and more. The referee's questions: does a prediction depend on which other nodes are asked about, or on
     labels of test nodes?
     """
+    from delome.learning import METHODS
     from delome.testing import run_checks
 
     kind = METHODS.importable(method)

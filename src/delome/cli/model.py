@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app, drop_output, say, tell
+from delome.cli.described import completing
 from delome.cli.messages import shown_progress
-from delome.datasets import DATASETS
-from delome.learning import METHODS
 from delome.printable import printable
-from delome.streams.columns import Setting
 
 if TYPE_CHECKING:
     from delome.commands import Learned
@@ -26,7 +24,7 @@ OfGraph = Annotated[
     typer.Option(
         "--graph",
         metavar="NAME",
-        autocompletion=among(DATASETS),
+        autocompletion=completing("datasets"),
         help="file:PATH to an .npz or .pt, or another name of a graph.",
     ),
 ]
@@ -43,7 +41,7 @@ def learn(
         str | None,
         typer.Option(
             metavar="NAME",
-            autocompletion=among(METHODS),
+            autocompletion=completing("methods"),
             help="For a new model: its method.  [default: delome] For a model of a method of your own: module:Class.",
         ),
     ] = None,
@@ -51,7 +49,7 @@ def learn(
         str | None,
         typer.Option(
             metavar="cil|til",
-            autocompletion=among(get_args(Setting)),
+            autocompletion=among(("cil", "til")),
             help="For a new model: a node may be of any class (cil), or its task is known (til).  [default: cil]",
         ),
     ] = None,
@@ -144,6 +142,7 @@ def predict(
     that the model knows and has not learned is reported too.
     """
     from delome import commands
+    from delome.learning import METHODS
 
     with shown_progress(quiet, verbose) as watcher:
         allowed = [] if method is None else [METHODS.importable(method)]

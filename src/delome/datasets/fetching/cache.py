@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from delome.errors import DatasetError
 from delome.persistence.files import write_text
 from delome.persistence.reading import path_exists, read_json, sha256_of
 
 CHECKSUMS = "checksums.json"
+MANIFEST = "manifest.json"
+"""What the converted form of a dataset is known by."""
 
 
 def cache_root(data_root: str | Path | None = None) -> Path:
@@ -27,6 +30,24 @@ def cache_root(data_root: str | Path | None = None) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise DatasetError(f"cannot use '{chosen}' ({reason}): choose another folder with --data-root") from None
     return root
+
+
+def what_is_here(
+    folder: Path, archive: str, layouts: Iterable[Sequence[str]]
+) -> Literal["converted", "raw files", "nothing"]:
+    """What a load of a dataset would start from; contents are not checked."""
+    if (folder / "converted" / MANIFEST).is_file():
+        return "converted"
+    return "raw files" if (folder / archive).is_file() or complete_layout(folder, layouts) else "nothing"
+
+
+def complete_layout(folder: Path, layouts: Iterable[Sequence[str]]) -> list[Path]:
+    """The files of a complete layout that lie together somewhere in the folder; empty if there are none."""
+    for layout in layouts:
+        for first in sorted(folder.rglob(layout[0])):
+            if all((first.parent / name).is_file() for name in layout):
+                return [first.parent / name for name in layout]
+    return []
 
 
 def _platform_cache() -> Path:

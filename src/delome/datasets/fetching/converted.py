@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from delome.datasets.fetching.arrays import declared
+from delome.datasets.fetching.cache import MANIFEST
 from delome.graph import Graph
 from delome.graph.sparse import checked_csr
 from delome.persistence.files import write_text
@@ -24,7 +25,6 @@ from delome.persistence.reading import open_regular, read_json, sha256_of, size_
 FORMAT = 2
 """Raised whenever the same raw files would be converted differently: older forms are then made again."""
 
-MANIFEST = "manifest.json"
 PARTS = ("data", "indices", "indptr")
 FILES = {
     "labels.npy",

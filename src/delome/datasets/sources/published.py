@@ -15,7 +15,13 @@ import numpy as np
 
 from delome.datasets.fetching import converted
 from delome.datasets.fetching.archives import extract_zip
-from delome.datasets.fetching.cache import cache_root, record_checksums, verified_checksums
+from delome.datasets.fetching.cache import (
+    cache_root,
+    complete_layout,
+    record_checksums,
+    verified_checksums,
+    what_is_here,
+)
 from delome.datasets.fetching.download import download
 from delome.datasets.fetching.reading import Progress, Reader, Reading, Statistics, announced, silent
 from delome.datasets.sources import bag_of_words, ogb, reddit
@@ -50,10 +56,7 @@ class Published:
 
     def cached(self, data_root: str | Path | None = None) -> Literal["converted", "raw files", "nothing"]:
         """What a load would start from; contents are not checked."""
-        folder = self.folder(data_root)
-        if (folder / "converted" / converted.MANIFEST).is_file():
-            return "converted"
-        return "raw files" if (folder / self.archive).is_file() or self._placed(folder) else "nothing"
+        return what_is_here(self.folder(data_root), self.archive, self.layouts)
 
     def load(self, data_root: str | Path | None = None, progress: Progress = silent) -> Graph:
         """The graph, from the converted form if there is one, else from raw files, else from a download."""
@@ -87,19 +90,11 @@ class Published:
     def _converted(self, folder: Path) -> Graph | None:
         return converted.read(folder / "converted", self._about, self.statistics.most_bytes)
 
-    def _placed(self, folder: Path) -> list[Path]:
-        """The files of a complete layout that lie together somewhere in the folder; empty if there are none."""
-        for layout in self.layouts:
-            for first in sorted(folder.rglob(layout[0])):
-                if all((first.parent / name).is_file() for name in layout):
-                    return [first.parent / name for name in layout]
-        return []
-
     def _convert(self, folder: Path, progress: Progress) -> None:
         for left_by_a_killed_process in folder.glob(".working-*"):
             shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
         archive = folder / self.archive
-        sources = [archive] if archive.is_file() else self._placed(folder)
+        sources = [archive] if archive.is_file() else complete_layout(folder, self.layouts)
         downloaded = not sources
         if downloaded:
             download(self.url, archive, progress=progress)
@@ -135,7 +130,7 @@ class Published:
             return self.read(sources[0].parent, workspace, self.statistics, progress)
         progress(f"unpacking {self.archive}", 0, None)
         extract_zip(sources[0], workspace / "unpacked", self.statistics.most_bytes)
-        if not (raw := self._placed(workspace / "unpacked")):
+        if not (raw := complete_layout(workspace / "unpacked", self.layouts)):
             raise DatasetError(f"'{sources[0]}' is not the published archive: it has no {self.layouts[0][0]}")
         try:
             return self.read(raw[0].parent, workspace, self.statistics, progress)

@@ -1,0 +1,94 @@
+"""What can be chosen, as one plain document: read from a file while all of it is ours, else asked of the registries.
+
+Importing every method takes seconds. ``tools/catalogue.py`` writes the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from delome.datasets import Dataset
+    from delome.learning import Learner
+    from delome.parameters import Parameter
+
+CATALOGUE = Path(__file__).with_name("catalogue.json")
+
+
+def described() -> dict[str, Any]:
+    """Methods, their parameters, datasets and backbones by name; packages that add to them are asked too."""
+    if any(group.startswith("delome.") for group in entry_points().groups):
+        return of_registries()
+    found: dict[str, Any] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
+    return found
+
+
+def of_registries() -> dict[str, Any]:
+    """The same from the classes themselves."""
+    from delome.backbones import BACKBONES
+    from delome.datasets import DATASETS
+    from delome.learning import METHODS
+
+    return {
+        "methods": {name: _method(each) for name, each in METHODS.items()},
+        "parameters": {name: parameters_of_method(each) for name, each in METHODS.items()},
+        "datasets": {name: _dataset(each) for name, each in DATASETS.items()},
+        "backbones": {name: {} for name in BACKBONES},
+    }
+
+
+def completing(kind: str) -> Callable[[], list[str]]:
+    """Completes an option in a shell to the names of a kind."""
+    return lambda: list(described()[kind])
+
+
+def _method(method: type[Learner]) -> dict[str, Any]:
+    return {
+        "summary": method.summary,
+        "family": method.family,
+        "settings": list(method.settings),
+        "keeps": asdict(method.keeps),
+        "needs_past": method.needs_past,
+        "citation": method.citation,
+    }
+
+
+def parameters_of_method(method: type[Learner]) -> dict[str, dict[str, Any]]:
+    """Parameters of a method and its parts by their paths."""
+    from delome.parameters import all_parameters
+
+    return {path: _parameter(each) for path, each in all_parameters(method)}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    registry, default = parameter.registry, parameter.default
+    return {
+        "type": parameter.type.__name__ if registry is None else "part",
+        "default": default if registry is None else registry.name_of(type(default)),
+        "choices": list(parameter.choices if registry is None else registry) or None,
+        "optional": parameter.optional,
+        "at_least": parameter.param.at_least,
+        "above": parameter.param.above,
+        "help": parameter.param.help,
+    }
+
+
+def _dataset(dataset: Dataset) -> dict[str, Any]:
+    published = dataset.published
+    return {
+        "summary": dataset.summary,
+        "budget": dataset.budget,
+        "options": {name: value for name, value in dataset.options.items() if isinstance(value, int | float)},
+        "published": None
+        if published is None
+        else {
+            "name": published.name,
+            "archive": published.archive,
+            "layouts": [list(layout) for layout in published.layouts],
+        },
+    }

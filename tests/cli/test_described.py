@@ -1,0 +1,54 @@
+"""What the command line lists without importing it is what there is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delome.cli.described import CATALOGUE, described, of_registries
+
+OWN_METHOD = '''
+from delome import FineTune
+
+class Mine(FineTune):
+    """Learns as ours does."""
+
+    summary, family, citation = "mine alone", "bound", "this file"
+'''
+
+
+def test_the_catalogue_is_what_the_registries_say() -> None:
+    assert json.loads(CATALOGUE.read_text(encoding="utf-8")) == of_registries(), "run python tools/catalogue.py"
+    assert described() == of_registries()
+
+
+@pytest.fixture
+def with_own_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package is installed that registers a method."""
+    place = tmp_path / "installed"
+    (place / "mine-1.0.dist-info").mkdir(parents=True)
+    (place / "mine-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (place / "mine-1.0.dist-info/entry_points.txt").write_text("[delome.methods]\nmine = its_methods:Mine\n")
+    (place / "its_methods.py").write_text(OWN_METHOD)
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=":")
+
+
+@pytest.mark.usefixtures("with_own_method")
+def test_a_method_of_an_installed_package_is_listed_after_ours(folder: Path) -> None:
+    command = [sys.executable, "-m", "delome", "methods", "--json"]
+    listed = json.loads(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
+    *ours, last = listed
+    assert (ours, last) == (list(of_registries()["methods"]), "mine")
+    assert listed["mine"]["summary"] == "mine alone"
+
+
+def test_a_method_in_a_file_has_its_parameters_listed(cli: Callable[..., Any], folder: Path) -> None:
+    (folder / "a_method_of_mine.py").write_text(OWN_METHOD)
+    parameters = cli("methods", "a_method_of_mine:Mine", "--json").document
+    assert parameters == described()["parameters"]["finetune"]
