@@ -47,6 +47,9 @@ def test_a_sweep_prints_its_table_and_adds_only_what_is_missing(cli: Cli, folder
     csv = cli("results", "runs", "--format", "csv", "--metric", "validation_aa,anytime").out
     assert csv.splitlines()[0].endswith("seeds,validation_aa,validation_aa_std,anytime,anytime_std")
     assert len(json.loads(cli("results", "--format", "json").out)["rows"]) == 2
+    assert cli("results", "--json").out == cli("results", "--format", "json").out
+    refused = json.loads(cli("results", "--json", "--format", "csv").err)["error"]
+    assert refused == "--json and --format csv exclude each other: leave out one of them"
     for form, sign in (("markdown", "|---|"), ("latex", r"\toprule")):
         assert sign in cli("results", "--format", form).out
 
@@ -106,6 +109,14 @@ def test_selected_parameters_are_in_the_table(cli: Cli) -> None:
         (("run", "--jobs", "0"), "jobs must be at least 1, not 0"),
         (("run", "--cluster", "slurm"), "cluster must be one of local, ray, not 'slurm'"),
         (("run", "--select", "best"), "unknown protocol of selection 'best'"),
+        (
+            ("run", "--select", "tau=1,2", "--set", "loss.tau=1"),
+            "tau is to be selected, but loss.tau is given too: leave out one of them",
+        ),
+        (
+            ("run", "--select", "budget=1,2", "--budget", "3", "--dry-run"),
+            "budget is to be selected, but budget is given too: leave out one of them",
+        ),
         (("sweep", "absent.toml"), "cannot read the plan 'absent.toml': No such file or directory"),
         (("results", "absent"), "'absent' is not a folder: give folders of runs or sweeps"),
         (("results", ".", "--format", "pdf"), "unknown format 'pdf'"),

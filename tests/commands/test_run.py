@@ -178,6 +178,14 @@ def test_a_stream_of_ones_own_takes_the_place_of_the_datasets(folder: Path) -> N
         delome.run(HARD, "finetune", stream=stream, split="given", epochs=2)
 
 
+def test_a_stream_without_a_name_is_not_called_after_a_dataset(folder: Path) -> None:
+    found = delome.run(method="delome", stream=TaskStream(load_graph(HARD)), epochs=1)
+    assert found.result.as_dict()["dataset"] == "given" and found.folder.name.startswith("given-delome-cil-")
+    assert found.result.as_dict()["budget"] == delome.DeLoMe().memory.budget
+    with pytest.raises(ParameterError, match="dataset 'given' is that of a stream of your own: pass the stream"):
+        delome.run("given", epochs=1)
+
+
 class Backwards:
     """A stream that is no `TaskStream`, but has its methods."""
 

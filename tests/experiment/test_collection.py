@@ -11,8 +11,8 @@ from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, Record, collect
 from delome.experiment.comparison import tabulate
-from delome.experiment.seed_folder import RESULT_KIND
-from delome.persistence.documents import read_document, write_document
+from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
+from delome.persistence.documents import append_document, read_document, write_document
 
 SMALL = "synthetic:nodes=60,classes=4"
 
@@ -106,8 +106,8 @@ def test_a_paired_test_compares_common_seeds() -> None:
         ({"protocol": {"inter-task edges": True}}, "rows of d differ in inter-task edges: None, True"),
         ({"protocol": {"graph": "abc"}}, "d was not the same graph in all runs; do not compare them"),
         ({"selection": "honest"}, "parameters were selected for some rows only"),
-        ({"finished": False}, "1 unfinished runs are left out"),
-        ({"candidate": True}, "1 runs that a selection has only tried are left out (--candidates shows them)"),
+        ({"finished": False}, "1 unfinished run is left out"),
+        ({"candidate": True}, "1 run that a selection has only tried is left out (--candidates shows it)"),
     ],
 )
 def test_what_cannot_be_compared_is_said(other: dict[str, Any], note: str) -> None:
@@ -137,6 +137,24 @@ def test_results_that_cannot_be_read_are_reported(runs: Path, tmp_path: Path) ->
     assert len(collect([tmp_path], problems)) == 2
     assert [problem.split("'")[1] for problem in problems] == [str(first), str(last)]
     assert "has format '1'" in problems[0] and problems[1].endswith("; it is left out")
+
+
+def test_an_unfinished_run_is_found_by_what_it_has_measured_so_far(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    (source,) = runs.glob("*finetune*")
+    shutil.copytree(source, tmp_path / "run")
+    place = tmp_path / "run" / "seed-0"
+    found = read_document(place / "result.json", RESULT_KIND)
+    (place / "result.json").unlink()
+    about = {"run": found["run"], "seed": 0}
+    append_document(place / "tasks.jsonl", TASKS_KIND, {**about, "task": 0, **found["tasks"][0]})
+    shutil.rmtree(tmp_path / "run" / "seed-1")
+    (record,) = collect([tmp_path])
+    assert (record.tasks, record.finished, record.metrics["aa"]) == (1, False, found["matrix"][0][0])
+    (place / "tasks.jsonl").write_text("cut sh")
+    problems: list[str] = []
+    assert collect([tmp_path], problems) == [] and not problems
 
 
 def test_runs_of_one_seed_are_one_sample() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Annotated, Any
 
 import pytest
 import typer
 
+from delome.backbones import BACKBONES
 from delome.cli import app
 from delome.cli.options import several_values
+from delome.datasets import DATASETS
 from delome.experiment import RunConfig
-from delome.experiment.options import Option, RunOptions
+from delome.experiment.options import Option, RunOptions, SweepOptions
+from delome.learning import METHODS
 
 HINTS = typing.get_type_hints(RunOptions, include_extras=True)
 OPTIONS: dict[str, Option] = {
@@ -37,6 +40,8 @@ OTHER: dict[str, tuple[list[str], Any, Callable[[RunConfig], Any]]] = {
     "assignments": (["lr=0.5"], 0.5, lambda config: config.parameters["lr"]),
 }
 """What is written after the flag of each option, and what it is then in the configuration, and where."""
+
+REGISTRIES: dict[str, Iterable[str]] = {"backbones": BACKBONES, "datasets": DATASETS, "methods": METHODS}
 
 
 def flag(name: str) -> str:
@@ -79,8 +84,19 @@ def test_a_shell_completes_what_an_option_may_be(
     monkeypatch.setenv("_DELOME_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", "3")
-    assert set(cli().out.split()) == set(OPTIONS[name].among)
+    among = OPTIONS[name].among
+    assert set(cli().out.split()) == set(REGISTRIES[among] if isinstance(among, str) else among)
 
 
 def test_options_are_taken_out_of_a_larger_mapping() -> None:
     assert RunOptions.given({"epochs": 3, "out": "r", "verbose": True}) == RunOptions(epochs=3)
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_options_of_many_runs_are_the_same_in_every_command_that_has_them(command: str) -> None:
+    found = {each.name: each for each in typer.main.get_command(app).commands[command].params}  # type: ignore[attr-defined]
+    hints = typing.get_type_hints(SweepOptions, include_extras=True)
+    for field in fields(SweepOptions):
+        option = typing.get_args(hints[field.name])[1]
+        assert found[field.name].opts == [flag(field.name)] and found[field.name].default == field.default
+        assert (found[field.name].help, found[field.name].metavar or "") == (option.help, option.metavar)

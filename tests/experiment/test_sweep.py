@@ -6,14 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from delome import Graph, TaskStream
+from delome.datasets.fetching.reading import silent
 from delome.experiment import RunConfig, RunFolder, Stop, Stopped, run
+from delome.experiment.engine import Answer, Processes
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND
-from delome.experiment.sweep import SHARED, Sweep, run_sweep
+from delome.experiment.sweep import SHARED, Sweep, run_sweep, survey
 from delome.persistence.documents import read_document
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -63,6 +69,47 @@ def test_a_sweep_finds_the_seeds_of_a_single_run(tmp_path: Path) -> None:
     more = RunConfig.resolve(SMALL, "finetune", epochs=3, seeds=3)
     state = run_sweep([more], tmp_path, jobs=1)
     assert (state.found, len(state.done), len(list(tmp_path.iterdir()))) == (2, 3, 1)
+
+
+def test_every_stream_is_cut_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[str] = []
+    real = RunConfig.cut
+
+    def counted(config: RunConfig, graph: Graph) -> TaskStream:
+        cut.append(config.stream_key)
+        return real(config, graph)
+
+    monkeypatch.setattr(RunConfig, "cut", counted)
+    plan = Plan({"dataset": SMALL, "method": ["finetune", "delome"], "split_seed": [0, 1]})
+    survey(plan.configs(), tmp_path, None, silent)
+    assert len(cut) == len(set(cut)) == 2
+
+
+class Elsewhere(Processes):
+    """Works in this process, but in another folder, as a worker of a cluster does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(jobs=1)
+        self.folder = folder
+
+    def map(self, function: Callable[[Any, Any], Any], common: Any, items: Iterable[Any]) -> Iterator[Answer]:
+        for item in items:
+            with chdir(self.folder):
+                answer = function(common, item)
+            yield item, answer
+
+
+def test_workers_that_are_in_another_folder_write_where_they_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: dict[str, object]
+) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here, other):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("delome.experiment.sweep.engine", lambda *_: Elsewhere(other))
+    assert len(run_sweep(PLAN.configs(), Path("runs")).done) == 6
+    assert matrices(here / "runs") == reference
+    assert list(other.iterdir()) == []
 
 
 def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

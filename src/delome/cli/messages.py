@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from delome.cli.app import tell
 from delome.errors import ParameterError, one_line
-from delome.report.progress import RunProgress, SweepProgress
+
+if TYPE_CHECKING:
+    from delome.report.progress import RunProgress, SweepProgress
 
 
 class Lines(logging.Handler):
@@ -24,6 +27,8 @@ class Lines(logging.Handler):
 @contextmanager
 def shown_progress(quiet: bool, verbose: bool) -> Iterator[RunProgress]:
     """While this block runs, progress and what the library logs are shown as the options ask for."""
+    from delome.report.progress import RunProgress
+
     with _logged(quiet, verbose) as (console, bars):
         yield RunProgress(console, bars)
 
@@ -31,6 +36,8 @@ def shown_progress(quiet: bool, verbose: bool) -> Iterator[RunProgress]:
 @contextmanager
 def shown_sweep(quiet: bool, verbose: bool) -> Iterator[SweepProgress]:
     """The same for a command with many runs."""
+    from delome.report.progress import SweepProgress
+
     with _logged(quiet, verbose) as (console, bars):
         progress = SweepProgress(console, bars)
         with progress.live if bars else nullcontext():

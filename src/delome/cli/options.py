@@ -7,20 +7,26 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from delome.cli.app import among
+from delome.cli.described import completing
 from delome.errors import ParameterError
 from delome.experiment.options import Option
+
+Owner = TypeVar("Owner")
 
 FLAGS = {"assignments": "--set"}
 """Options that are called otherwise than their field."""
 
 
-def with_options_of(owner: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command an option for each annotated field of a dataclass, before its own; it gets them as keywords."""
+def with_options_of(owner: type, before: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command an option for each annotated field of a dataclass, before its own, or before one of them.
+
+    It gets them as keywords.
+    """
 
     def give(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = typing.get_type_hints(owner, include_extras=True)
@@ -37,11 +43,18 @@ def with_options_of(owner: type) -> Callable[[Callable[..., Any]], Callable[...,
         signature = inspect.signature(command, eval_str=True)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        command.__signature__ = signature.replace(parameters=[*derived, *own])  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in [*derived, *own]}
+        place = 0 if before is None else [each.name for each in own].index(before)
+        parameters = [*own[:place], *derived, *own[place:]]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
         return command
 
     return give
+
+
+def taken(owner: type[Owner], options: dict[str, Any]) -> Owner:
+    """The value of those options that were derived from a dataclass, which are taken out of all."""
+    return owner(**{field.name: options.pop(field.name) for field in fields(owner)})  # type: ignore[arg-type]
 
 
 def several_values(owner: type, options: dict[str, Any]) -> dict[str, list[Any]]:
@@ -51,14 +64,14 @@ def several_values(owner: type, options: dict[str, Any]) -> dict[str, list[Any]]
     for name, text in options.items():
         kind, option = (*typing.get_args(hints.get(name)), None, None)[:2]
         if isinstance(option, Option) and option.several and text is not None:
-            found[name] = [_value(name, each, kind) for each in _split(text)]
+            found[name] = [_value(name, each, kind) for each in split_values(text)]
     return found
 
 
-def _split(text: str) -> list[str]:
+def split_values(text: str) -> list[str]:
     """Values between commas; what follows a dataset's name with a comma and a = belongs to it.
 
-    >>> _split("digits,synthetic:nodes=60,classes=4,cora_ml")
+    >>> split_values("digits,synthetic:nodes=60,classes=4,cora_ml")
     ['digits', 'synthetic:nodes=60,classes=4', 'cora_ml']
     """
     found: list[str] = []
@@ -84,7 +97,13 @@ def _option(name: str, kind: Any, option: Option) -> Any:
     names = (flag,) if name in FLAGS or kind is bool else ()
     if option.several:
         kind = str if kind is str else str | None
-    completion = None if option.among == () else among(option.among)
+    completion = completing(option.among) if isinstance(option.among, str) else among(option.among)
     return Annotated[
-        kind, typer.Option(*names, help=option.help, metavar=option.metavar or None, autocompletion=completion)
+        kind,
+        typer.Option(
+            *names,
+            help=option.help,
+            metavar=option.metavar or None,
+            autocompletion=completion if option.among else None,
+        ),
     ]

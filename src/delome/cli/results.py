@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from delome.cli.app import among, app, tell
+from delome.cli.app import AsJson, among, app, tell
 from delome.errors import ParameterError, unknown
 
 FORMATS = ("table", "csv", "markdown", "latex", "json")
@@ -35,6 +35,7 @@ def results(
     candidates: Annotated[
         bool, typer.Option("--candidates", help="Also show runs that a selection has tried and not chosen.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a table of all runs: mean ± std over seeds, best in bold.
 
@@ -46,6 +47,8 @@ def results(
 
     if form not in FORMATS:
         raise ParameterError(unknown("format", form, FORMATS))
+    if as_json and form not in (FORMATS[0], "json"):
+        raise ParameterError(f"--json and --format {form} exclude each other: leave out one of them")
     problems: list[str] = []
     records = collect(folders or [Path("runs")], problems)
     for problem in problems:
@@ -53,7 +56,7 @@ def results(
     metrics = metric.split(",")
     table = tabulate(records, by=None if by is None else by.split(","), metrics=metrics, candidates=candidates)
     compared = [] if compare is None else table.compare(*compare, metrics[0])
-    if form == "json":
+    if as_json or form == "json":
         print(formats.document(table, compared), end="")
         return
     if not table.rows:

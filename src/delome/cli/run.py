@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, app
-from delome.cli.many import Cluster, DryRun, Jobs, Models, Select, SelectTasks, run_plan
+from delome.cli.many import run_plan
 from delome.cli.messages import shown_progress
-from delome.cli.options import several_values, with_options_of
+from delome.cli.options import several_values, taken, with_options_of
 from delome.errors import ParameterError
-from delome.experiment.options import RunOptions
+from delome.experiment.options import RunOptions, SweepOptions
 
 if TYPE_CHECKING:
     from delome.experiment.plan import Plan
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @app.command()
 @with_options_of(RunOptions)
+@with_options_of(SweepOptions, before="quiet")
 def run(
     data_root: DataRoot = None,
     out: Annotated[
@@ -40,12 +41,6 @@ def run(
             metavar="SECONDS", help="Time between checkpoints inside a task; there is one after each task anyway."
         ),
     ] = 60,
-    jobs: Jobs = None,
-    cluster: Cluster = "local",
-    select: Select = None,
-    select_tasks: SelectTasks = 3,
-    models: Models = False,
-    dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -61,24 +56,21 @@ def run(
     Several values with commas between them, as in --method delome,ergnn --budget 5,20, are several runs: see
     'delome sweep --help'.
     """
+    many = taken(SweepOptions, options)
     lists = several_values(RunOptions, options)
-    if jobs is not None or dry_run or select or cluster != "local" or any(len(values) > 1 for values in lists.values()):
+    several = any(len(values) > 1 for values in lists.values())
+    if several or many.jobs is not None or many.dry_run or many.select or many.cluster != "local":
         if fresh:
             raise ParameterError("--fresh is for a single run: choose another folder with --out")
         run_plan(
             _plan(options | lists),
             out or Path("runs"),
-            dry_run=dry_run,
+            many,
+            checkpoint_every=checkpoint_every,
+            data_root=data_root,
             quiet=quiet,
             verbose=verbose,
             as_json=as_json,
-            select=select,
-            select_tasks=select_tasks,
-            jobs=jobs,
-            cluster=cluster,
-            keep_models=models,
-            checkpoint_every=checkpoint_every,
-            data_root=data_root,
         )
         return
     from delome import commands

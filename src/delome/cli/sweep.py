@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, app
-from delome.cli.many import Cluster, DryRun, Jobs, Models, Select, SelectTasks, run_plan
+from delome.cli.many import run_plan
+from delome.cli.options import taken, with_options_of
+from delome.experiment.options import SweepOptions
 
 
 @app.command()
+@with_options_of(SweepOptions, before="checkpoint_every")
 def sweep(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")] = Path("runs"),
-    jobs: Jobs = None,
-    cluster: Cluster = "local",
-    select: Select = None,
-    select_tasks: SelectTasks = 3,
-    models: Models = False,
-    dry_run: DryRun = False,
     checkpoint_every: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time between checkpoints inside a task.")
     ] = 60,
@@ -28,6 +25,7 @@ def sweep(
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Run every combination of a plan that is not finished yet.
 
@@ -40,15 +38,10 @@ def sweep(
     run_plan(
         Plan.read(plan),
         out,
-        dry_run=dry_run,
+        taken(SweepOptions, options),
+        checkpoint_every=checkpoint_every,
+        data_root=data_root,
         quiet=quiet,
         verbose=verbose,
         as_json=as_json,
-        select=select,
-        select_tasks=select_tasks,
-        jobs=jobs,
-        cluster=cluster,
-        keep_models=models,
-        checkpoint_every=checkpoint_every,
-        data_root=data_root,
     )

@@ -10,7 +10,7 @@ from typing import Any
 from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, RunResult, Stop, Stopped
 from delome.experiment import run as run_config
-from delome.experiment.options import RunOptions
+from delome.experiment.options import GIVEN, RunOptions
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.parameters import has_parameter
 from delome.progress import Watcher
@@ -33,7 +33,7 @@ class Run:
 
 
 def run(
-    dataset: str = "digits",
+    dataset: str | None = None,
     method: str = "delome",
     *,
     stream: Stream | None = None,
@@ -49,13 +49,16 @@ def run(
 
     ``options`` are those of `RunOptions`, as on the command line. A run that was interrupted, even killed, continues
     when it is called again, and ends with the identical result; ``fresh`` starts over and keeps a backup. A ``stream``
-    of your own takes the place of the dataset's. ``watcher`` follows its progress; ``stop`` can end it early.
+    of your own takes the place of the dataset's, which is ``digits`` by default; unless ``dataset`` says what it is of,
+    the run calls it ``given``. ``watcher`` follows its progress; ``stop`` can end it early.
 
     >>> import tempfile
     >>> found = run("synthetic:nodes=60,classes=4", "finetune", epochs=2, out=f"{tempfile.mkdtemp()}/run")
     >>> len(found.result.seeds[0].matrix.rows)
     2
     """
+    if dataset is None:
+        dataset = RunOptions.dataset if stream is None else GIVEN
     wanted = RunOptions(dataset=dataset, method=method, **_known(options))
     config = RunConfig.of(wanted)
     if not checkpoint_every >= 0:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,33 @@ from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
 from delome.experiment.plan import Plan
 from delome.experiment.runner import CHECKPOINT_EVERY
-from delome.experiment.selection import Candidate, Selection, winner, write_selection
+from delome.experiment.selection import Candidate, Selection, in_words, winner, write_selection
 from delome.experiment.signals import Stop
 from delome.experiment.sweep import Sweep, name_of, run_sweep, survey
+from delome.printable import counted
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SweepReport:
-    """What the runs of a plan came to; ``failed`` are sentences by run."""
+    """What runs came to; ``failed`` are sentences by run.
+
+    ``chosen`` has for the digest of each configuration that was asked for the one that was run in its place;
+    ``selections`` says for the folders of those whose parameters were selected how that was done.
+    """
 
     out: Path
-    configs: list[RunConfig]
+    chosen: dict[str, RunConfig]
     finished: int
     found: int
     failed: dict[str, str] = field(default_factory=dict)
+    selections: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def configs(self) -> list[RunConfig]:
+        """What was run."""
+        return list(self.chosen.values())
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of the command."""
@@ -65,10 +75,11 @@ def sweep(
     selection each method's parameters are first chosen on validation nodes; only the runs of winners are reported.
     """
     plan = plan if isinstance(plan, Plan) else Plan.read(Path(plan))
-    select, place = select or Selection.of(plan.select), Path(out)
-    run = partial(
-        run_sweep,
-        out=place,
+    return sweep_configs(
+        plan.configs(),
+        out,
+        select=select or Selection.of(plan.select),
+        given=plan.given,
         jobs=jobs,
         cluster=cluster,
         shared_disk=shared_disk,
@@ -79,19 +90,42 @@ def sweep(
         watch=watch,
         stop=stop,
     )
-    configs = plan.configs()
+
+
+def sweep_configs(
+    configs: Sequence[RunConfig],
+    out: str | Path,
+    *,
+    select: Selection | None = None,
+    given: Sequence[str] = (),
+    **how: Any,
+) -> SweepReport:
+    """The same for configurations; ``given`` parameters are not selected, and ``how`` is that of `run_sweep`."""
+    place = Path(out)
+
+    def run(wanted: Sequence[RunConfig]) -> Sweep:
+        return run_sweep(wanted, place, **how)
+
     sweeps = []
     tried: dict[str, list[Candidate]] = {}
+    chosen: dict[str, RunConfig] = {}
+    selections: dict[str, str] = {}
     if select is not None:
-        tried = {config.digest: select.candidates(config) for config in configs}
+        tried = {config.digest: select.candidates(config, given) for config in configs}
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
         if select.space is not None and not compared:
             raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
         if compared:
             log.info("selection (%s): %d candidates", select.protocol, len(compared))
             sweeps.append(run(compared))
-        configs = [chosen for config in configs for chosen in _chosen(select, config, tried[config.digest], place)]
-    sweeps.append(run(configs))
+    for config in configs:
+        candidates = tried.get(config.digest)
+        if not candidates or select is None:
+            chosen[config.digest] = config
+        elif (best := _best(select, config, candidates, place)) is not None:
+            chosen[config.digest] = best.whole
+            selections[best.whole.slug] = select.in_words(best.chosen)
+    sweeps.append(run(list(chosen.values())))
     if select is not None and select.protocol == "honest":
         lengths = {job.config.digest: tasks for each in sweeps for job, tasks in each.tasks.items()}
         if any(
@@ -101,7 +135,7 @@ def sweep(
         ):
             log.warning("an honest selection on the first %d tasks has seen a whole stream: choose fewer", select.tasks)
     failed = {name_of(job): why for each in sweeps for job, why in each.failed.items()}
-    return SweepReport(place, configs, len(sweeps[-1].done), sweeps[-1].found, failed)
+    return SweepReport(place, chosen, len(sweeps[-1].done), sweeps[-1].found, failed, selections)
 
 
 @dataclass(frozen=True)
@@ -125,7 +159,7 @@ class Estimate:
         """A line for each run, and the sum."""
         lines = [f"{name}: about {_duration(seconds)}" for name, seconds in self.seconds.items()]
         tried = f", {self.candidates} of them candidates of the selection" if self.candidates else ""
-        total = f"{len(self.seconds)} runs to do{tried}; {self.finished} are finished"
+        total = f"{counted(len(self.seconds), 'run')} to do{tried}; {self.finished} are finished"
         return "\n".join([*lines, f"{total}; roughly {_duration(sum(self.seconds.values()))} on one core"])
 
 
@@ -137,9 +171,19 @@ def estimate(
     progress: Progress = silent,
 ) -> Estimate:
     """What `sweep` would do, from the sizes of graphs and networks; winners of a selection count once more."""
-    select = select or Selection.of(plan.select)
-    configs = plan.configs()
-    tried = [each.tried for config in configs for each in (select.candidates(config) if select else [])]
+    return estimate_configs(plan.configs(), out, select or Selection.of(plan.select), plan.given, data_root, progress)
+
+
+def estimate_configs(
+    configs: Sequence[RunConfig],
+    out: str | Path,
+    select: Selection | None = None,
+    given: Sequence[str] = (),
+    data_root: str | Path | None = None,
+    progress: Progress = silent,
+) -> Estimate:
+    """The same for configurations."""
+    tried = [each.tried for config in configs for each in (select.candidates(config, given) if select else [])]
     every = {config.digest: config for config in [*tried, *configs]}
     root = None if data_root is None else Path(data_root)
     state, _, streams = survey(every.values(), Path(out), root, progress)
@@ -152,15 +196,12 @@ def _duration(seconds: float) -> str:
     return str(timedelta(seconds=max(1, round(seconds))))
 
 
-def _chosen(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> list[RunConfig]:
-    """The run with the parameters that were chosen for it; none if every candidate failed."""
-    if not candidates:
-        return [config]
+def _best(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> Candidate | None:
+    """The candidate that was chosen for a run; none if every one failed."""
     best = winner(candidates, out)
     if best is None:
         log.warning("%s on %s: every candidate failed, so that nothing was chosen", config.method, config.dataset)
-        return []
+        return None
     write_selection(select, config, candidates, best, out)
-    words = ", ".join(f"{name} {value}" for name, value in best.chosen.items())
-    log.info("%s on %s, %s: %s", config.method, config.dataset, config.parameters["setting"], words)
-    return [best.whole]
+    log.info("%s on %s, %s: %s", config.method, config.dataset, config.parameters["setting"], in_words(best.chosen))
+    return best

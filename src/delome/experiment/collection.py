@@ -12,9 +12,10 @@ from typing import Any
 
 from delome.errors import ParameterError, PersistenceError
 from delome.experiment.folder import CONFIG, CONFIG_KIND, flat
-from delome.experiment.seed_folder import RESULT, RESULT_KIND
+from delome.experiment.seed_folder import RESULT, TASKS, read_result
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
+from delome.experiment.selection import selected
 from delome.persistence.documents import read_document, write_document
 
 INDEX, INDEX_KIND = ".index.json", "index of results"
@@ -98,8 +99,8 @@ def _index(root: Path) -> dict[str, Any]:
 def _result_files(root: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in PRUNED and not _BESIDE.search(name))
-        if RESULT in files:
-            yield Path(place) / RESULT
+        if found := [name for name in (RESULT, TASKS) if name in files]:
+            yield Path(place) / found[0]
 
 
 def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]) -> Record | None:
@@ -109,8 +110,8 @@ def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]
         document = read_document(folder / CONFIG, CONFIG_KIND, MOST)
         configs[folder] = document["run"], document["stream"]
     run, stream = configs[folder]
-    found = read_document(file, RESULT_KIND, MOST)
-    if not found["tasks"]:
+    found = read_result(file, MOST)
+    if found is None or not found["tasks"]:
         return None
     metrics = {name: value for name, value in found.items() if isinstance(value, float) or value is None}
     metrics.pop("model", None)
@@ -146,10 +147,8 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
     for file in sorted(root.rglob(f"{SELECTIONS}/*.json")):
         with suppress(PersistenceError, KeyError, TypeError, IndexError, AttributeError):
             found = read_document(file, SELECTION_KIND, MOST)
-            first = "" if found["tasks"] is None else f" (first {found['tasks']} tasks)"
             best = found["candidates"][found["winner"]]
-            words = ", ".join(f"{name} {value}" for name, value in best["chosen"].items())
-            label = f"{found['protocol']}{first}: {words}"
+            label = selected(found["protocol"], found["tasks"], best["chosen"])
             before = chosen.get(best["whole"])
             chosen[best["whole"]] = label if before is None else f"{before} and {label}"
             tried |= {each["tried"] for each in found["candidates"]}

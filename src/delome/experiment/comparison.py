@@ -9,12 +9,13 @@ from typing import Any
 
 from delome.errors import ParameterError, unknown
 from delome.experiment.collection import Record
+from delome.printable import counted
 
 KEYS = ("dataset", "setting", "method", "backbone", "budget")
 """What a row is always described by; other settings are added if rows differ in them."""
 
 BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks")
-"""Settings that are no columns: how something is measured is told in a footnote."""
+"""Settings that are not listed among those a row averages over: how runs were measured has footnotes of its own."""
 
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
@@ -234,7 +235,12 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
     if len(mixed) > 1:
         notes.append("parameters were selected for some rows only")
     if unfinished := sum(not record.finished for record in records):
-        notes.append(f"{unfinished} unfinished runs are left out")
+        notes.append(f"{counted(unfinished, 'unfinished run')} {_are(unfinished)} left out")
     if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
-        notes.append(f"{left_out} runs that a selection has only tried are left out (--candidates shows them)")
+        tried = f"{counted(left_out, 'run')} that a selection has only tried {_are(left_out)} left out"
+        notes.append(f"{tried} (--candidates shows {'it' if left_out == 1 else 'them'})")
     return notes
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -18,7 +18,7 @@ from delome.datasets import load_graph
 from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, StreamError, shown, unknown
-from delome.experiment.options import SPLITS, RunOptions
+from delome.experiment.options import GIVEN, SPLITS, RunOptions
 from delome.graph import Graph
 from delome.learning import METHODS, Learner
 from delome.parameters import check_option, filled, has_parameter, parameters_of, parse_assignments, values_of
@@ -54,7 +54,8 @@ class RunConfig:
     @classmethod
     def of(cls, options: RunOptions) -> Self:
         """The same for options."""
-        parse_name(options.dataset)
+        if options.dataset != GIVEN:
+            parse_name(options.dataset)
         check_option("seeds", options.seeds, at_least=1)
         check_option("classes_per_task", options.classes_per_task, at_least=1)
         if options.tasks is not None:
@@ -90,11 +91,13 @@ class RunConfig:
 
     def stream(self, data_root: Path | None = None, progress: Progress = silent) -> TaskStream:
         """Loads the graph (a published one through ``data_root``) and cuts it into tasks."""
+        if self.dataset == GIVEN:
+            raise ParameterError("dataset 'given' is that of a stream of your own: pass the stream")
         return self.cut(load_graph(self.dataset, data_root=data_root, progress=progress))
 
     def cut(self, graph: Graph) -> TaskStream:
         """Cuts the dataset's graph into tasks."""
-        if self.split == "given":
+        if self.split == GIVEN:
             raise ParameterError("split 'given' is that of a stream of your own: pass the stream")
         return TaskStream(
             graph,
@@ -183,7 +186,6 @@ class RunConfig:
 def _learner(options: RunOptions) -> Learner:
     """The learner that options ask for."""
     kind = METHODS.importable(options.method)
-    source, _ = parse_name(options.dataset)
     assigned = parse_assignments(
         kind, [] if options.assignments is None else options.assignments, f"method {options.method}"
     )
@@ -191,8 +193,8 @@ def _learner(options: RunOptions) -> Learner:
     wanted = {name: value for name, value in given.items() if value is not None}
     if twice := [name for name in wanted if any(name == path.rpartition(".")[2] for path in assigned)]:
         raise ParameterError(f"{twice[0]} is given twice: as an option and with --set")
-    if not any(path.rpartition(".")[2] == "budget" for path in assigned):
-        wanted.setdefault("budget", source.budget)
+    if options.dataset != GIVEN and not any(path.rpartition(".")[2] == "budget" for path in assigned):
+        wanted.setdefault("budget", parse_name(options.dataset)[0].budget)
     chosen = {"setting": options.setting, "device": options.device, "seed": options.seed} | assigned
     if "backbone" in wanted and "backbone" in parameters_of(kind):
         chosen["backbone"] = wanted.pop("backbone")

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from delome.experiment.config import RunConfig
+from delome.graph import Graph
+from delome.graph.sparse import SPARSE_BELOW
+from delome.learning import Learner
+from delome.parameters import parameter_value
 from delome.streams.task_stream import TaskStream
 
-FLOPS = 2e10
+FLOPS = 5e10
 """Of one core in products of single precision."""
 OVERHEAD = 1e-3
 """Seconds of a step beside its products."""
 
 
 def expected_seconds(config: RunConfig, stream: TaskStream) -> float:
-    """Seconds of one seed on one core: three products of rows × features × hidden units for each step."""
-    parameters = config.parameters
-    epochs, width = int(parameters.get("epochs") or 1), config.hidden or 256
-    features = stream[0].graph.num_features if len(stream) else 0
+    """Seconds of one seed on one core: two products of rows × features × hidden units for each step, the gradient of
+    the rows themselves not being needed."""
+    learner = config.learner(seed=0)
+    epochs, width = int(parameter_value(learner, "epochs") or 1), config.hidden or 256
+    in_step, most_replayed = (parameter_value(learner, name) or math.inf for name in ("batch_size", "replayed"))
+    drawn = math.inf if parameter_value(learner, "passes") else in_step
+    features = _columns(learner, stream[0].graph) if len(stream) else 0
     seconds, rows_before = 0.0, 0
     for task in stream:
         own = len(task.train)
         replayed = (config.budget or 0) * config.classes_per_task * task.index
-        rows = own + (rows_before if config.method == "joint" else replayed)
+        rows = min(drawn, own + rows_before if config.method == "joint" else own) + min(most_replayed, replayed)
         rows_before += own
-        seconds += epochs * (6 * rows * features * width / FLOPS + OVERHEAD)
+        seconds += epochs * (4 * rows * features * width / FLOPS + OVERHEAD)
     return seconds
+
+
+def _columns(learner: Learner, graph: Graph) -> float:
+    """Columns of dense rows whose products cost as much as those of propagated rows.
+
+    A row has words of its neighbours' neighbours: about (degree + 1)² times those of a node, each of which costs as
+    much as some columns of a dense row.
+    """
+    width = learner.reading.width(graph.num_features)
+    if isinstance(graph.features, np.ndarray) or width < graph.num_features:
+        return width
+    words = float(graph.features.nnz) / graph.num_nodes * (1 + graph.num_edges / graph.num_nodes) ** 2
+    return min(float(width), words / SPARSE_BELOW)

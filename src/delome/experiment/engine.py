@@ -13,8 +13,8 @@ import psutil
 import torch
 
 from delome.errors import ParameterError
+from delome.experiment.options import CLUSTERS
 
-CLUSTERS = ("local", "ray")
 WORKER_BYTES = 600 << 20
 """What a worker needs for its libraries."""
 

@@ -1,19 +1,19 @@
-"""RunOptions: what a run is asked for, listed once for the library, the command line and plans of many runs."""
+"""RunOptions and SweepOptions: what one run or many are asked for, listed once for library, plans and command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from delome.backbones import BACKBONES
-from delome.datasets import DATASETS
-from delome.learning import METHODS
 from delome.parameters import Param
-from delome.streams.columns import Label, Setting
 
-SPLITS = ("auto", "random", "masks", "given")
+GIVEN = "given"
+"""What a run calls the dataset of a stream that is passed, if it is given no better name."""
+
+SPLITS = ("auto", "random", "masks", GIVEN)
 """``auto``: the masks of the graph if it has any, else random; ``given``: that of a stream that is passed."""
+
+CLUSTERS = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Option(Param):
     """A parameter of a run: also how its value is called in help, and what a shell may complete it to."""
 
     metavar: str = ""
-    among: Iterable[str] = ()
+    among: tuple[str, ...] | str = ()
+    """The names it may be completed to, or of which registry they are: ``"methods"``, ``"datasets"``, …"""
     several: bool = False
     """Whether the command line takes several values, separated by commas: each combination is then a run."""
 
@@ -35,7 +36,7 @@ class RunOptions:
         Option(
             "Which graph: digits, corafull, arxiv, …, synthetic or file:PATH; see 'delome datasets'.",
             metavar="NAME",
-            among=DATASETS,
+            among="datasets",
             several=True,
         ),
     ] = "digits"
@@ -44,7 +45,7 @@ class RunOptions:
         Option(
             "How to learn without forgetting; see 'delome methods'. Your own: module:Class.",
             metavar="NAME",
-            among=METHODS,
+            among="methods",
             several=True,
         ),
     ] = "delome"
@@ -53,7 +54,7 @@ class RunOptions:
         Option(
             "cil: a node may be of any class seen so far; til: its task is known.",
             metavar="cil|til",
-            among=get_args(Setting),
+            among=("cil", "til"),
             several=True,
         ),
     ] = "cil"
@@ -62,7 +63,7 @@ class RunOptions:
         Option(
             "Network: sgc, gcn, gat or module:Class.  [default: sgc]",
             metavar="NAME",
-            among=BACKBONES,
+            among="backbones",
             several=True,
         ),
     ] = None
@@ -92,10 +93,38 @@ class RunOptions:
         list[str] | None,
         Option("Any parameter of the method; repeatable. See 'delome methods NAME'.", metavar="NAME=VALUE"),
     ] = None
-    class_order: list[Label] | None = None
+    class_order: list[int | str] | None = None
     """Labels in the order in which classes arrive; None: ascending."""
 
     @classmethod
     def given(cls, options: dict[str, Any]) -> RunOptions:
         """Options out of a larger mapping."""
         return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """How many runs are to be run; each command that runs several has these options."""
+
+    jobs: Annotated[
+        int | None, Option("Runs at a time.  [default: as many as fit into cores and memory]", metavar="N")
+    ] = None
+    cluster: Annotated[
+        str,
+        Option(
+            "Where: processes here, or a Ray cluster (the one at RAY_ADDRESS, or a new one).",
+            metavar="local|ray",
+            among=CLUSTERS,
+        ),
+    ] = "local"
+    select: Annotated[
+        list[str] | None,
+        Option(
+            "Choose parameters on validation nodes: honest (on the first tasks) or benchmark (on the whole stream); "
+            "NAME=V,V replaces the methods' own search spaces; repeatable.",
+            metavar="PROTOCOL|NAME=V,V",
+        ),
+    ] = None
+    select_tasks: Annotated[int, Option("Tasks on which an honest selection compares candidates.", metavar="N")] = 3
+    models: Annotated[bool, Option("Keep the learner of every run; else only its results.")] = False
+    dry_run: Annotated[bool, Option("Print what would run, and about how long it takes.")] = False

@@ -65,6 +65,14 @@ class Plan:
         if any("when" in each for each in (self.options, *self.exclusions)):
             raise ParameterError("'when' belongs to an [[override]]: an [[exclude]] has the options themselves")
 
+    @property
+    def given(self) -> list[str]:
+        """Names of options that are not as usual, and of parameters that are set, in all runs or some."""
+        usual = RunOptions()
+        flat = [item for each in (self.options, *self.overrides) for item in _flat(each).items()]
+        names = [name.removeprefix(f"{SET}.") for name, value in flat if value != getattr(usual, name, None)]
+        return list(dict.fromkeys(names))
+
     def configs(self) -> list[RunConfig]:
         """Every run, those with the same configuration once."""
         found: dict[str, RunConfig] = {}

@@ -39,6 +39,9 @@ class TaskResult:
             raise TypeError("no numbers")
         return found
 
+    def as_dict(self) -> dict[str, Any]:
+        return vars(self) | {"storage": asdict(self.storage)}
+
     @property
     def measured(self) -> tuple[list[float], ...]:
         """Every list that has an accuracy for each task so far."""
@@ -101,7 +104,7 @@ class SeedResult:
             "validation_matrix": self.validation.rows,
             "seconds": self.seconds,
             "memory": asdict(self.storage),
-            "tasks": [asdict(task) for task in self.tasks],
+            "tasks": [task.as_dict() for task in self.tasks],
         }
 
 

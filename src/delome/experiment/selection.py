@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Self
 
-from delome.errors import ParameterError, PersistenceError, unknown
+from delome.errors import ParameterError, unknown
 from delome.experiment.config import RunConfig
-from delome.experiment.seed_folder import RESULT, RESULT_KIND
+from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS
-from delome.parameters import has_parameter, parse_assignments
-from delome.persistence.documents import read_document, write_document
+from delome.parameters import full_path, has_parameter, parse_assignments
+from delome.persistence.documents import write_document
 from delome.persistence.files import make_folder, reporting_write_errors
 
 PROTOCOLS = {
@@ -71,10 +71,17 @@ class Selection:
             raise ParameterError("the space of [select] must be a table of lists, e.g. space = { strength = [1, 100] }")
         return cls(**table) if table else None
 
-    def candidates(self, config: RunConfig) -> list[Candidate]:
-        """What is compared for a run: nothing if the method has no such parameters."""
+    def in_words(self, chosen: Mapping[str, Any]) -> str:
+        """How parameters were chosen, and which."""
+        return selected(self.protocol, self.tasks if self.protocol == "honest" else None, chosen)
+
+    def candidates(self, config: RunConfig, given: Iterable[str] = ()) -> list[Candidate]:
+        """What is compared for a run: nothing if the method has no such parameters; ``given`` ones are not chosen."""
         spaces = METHODS.importable(config.method).search if self.space is None else [self.space]
         learner = config.learner(config.seeds[0])
+        for name, other in product(self.space or (), given):
+            if has_parameter(learner, name) and full_path(learner, name) == full_path(learner, other):
+                raise ParameterError(f"{name} is to be selected, but {other} is given too: leave out one of them")
         found = []
         for chosen in (chosen for space in spaces for chosen in _product(space)):
             if not all(has_parameter(learner, name) for name in chosen):
@@ -100,22 +107,37 @@ class Candidate:
         return mean(self.scores) if self.scores else float("-inf")
 
 
+def in_words(chosen: Mapping[str, Any]) -> str:
+    """Parameters and their values.
+
+    >>> in_words({"strength": 1e5, "radius": None})
+    'strength 100000, radius none'
+    """
+
+    def word(value: Any) -> str:
+        return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{name} {word(value)}" for name, value in chosen.items())
+
+
+def selected(protocol: str, tasks: int | None, chosen: Mapping[str, Any]) -> str:
+    """How parameters were chosen, and which.
+
+    >>> selected("honest", 3, {"strength": 10.0})
+    'honest (first 3 tasks): strength 10'
+    """
+    first = "" if tasks is None else f" (first {tasks} tasks)"
+    return f"{protocol}{first}: {in_words(chosen)}"
+
+
 def winner(candidates: Sequence[Candidate], out: Path) -> Candidate | None:
     """The candidate with the highest score, of which every seed was run; none if no candidate was."""
     for candidate in candidates:
         config = candidate.tried
-        scores = [_validation_aa(out / config.slug, seed) for seed in config.seeds]
-        candidate.scores = [] if None in scores else [score for score in scores if score is not None]
+        found = [finished_result(out / config.slug, seed) for seed in config.seeds]
+        candidate.scores = [] if None in found else [float(each["validation_aa"]) for each in found if each is not None]
     best = max(candidates, key=lambda candidate: candidate.score)
     return best if best.scores else None
-
-
-def _validation_aa(folder: Path, seed: int) -> float | None:
-    try:
-        found = read_document(folder / f"seed-{seed}" / RESULT, RESULT_KIND, most=1 << 30)
-    except PersistenceError:
-        return None
-    return float(found["validation_aa"]) if found.get("finished") else None
 
 
 def write_selection(

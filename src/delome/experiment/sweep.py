@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 from delome.datasets import load_graph
 from delome.datasets.fetching.reading import Progress, silent
@@ -21,7 +20,7 @@ from delome.experiment.config import RunConfig
 from delome.experiment.engine import Died, Engine, check_engine, engine
 from delome.experiment.folder import CONFIG, EVENTS, identity_of
 from delome.experiment.runner import CHECKPOINT_EVERY
-from delome.experiment.seed_folder import MATRIX, is_finished
+from delome.experiment.seed_folder import is_finished, tasks_done
 from delome.experiment.signals import Stop
 from delome.experiment.worker import DONE, FAILED, STOPPED, Job, Orders, Outcome, work
 from delome.graph import Graph
@@ -29,6 +28,7 @@ from delome.persistence.documents import kind_of
 from delome.persistence.files import make_folder, reporting_write_errors, write_bytes
 from delome.persistence.lock import LOCK, sole_writer
 from delome.persistence.state_files import MANIFEST
+from delome.printable import counted
 from delome.streams.task_stream import TaskStream
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,9 @@ class Sweep:
     def running(self) -> dict[Job, int]:
         """Jobs that are running, and the tasks each has finished."""
         left = self.left
-        return {job: _tasks_of(job) for job in left if (job.folder / f"seed-{job.seed}" / LOCK).exists()}
+        return {
+            job: tasks_done(job.folder, job.seed) for job in left if (job.folder / f"seed-{job.seed}" / LOCK).exists()
+        }
 
     @property
     def remaining(self) -> float | None:
@@ -101,8 +103,9 @@ def run_sweep(
     for file, what in ((CONFIG, "the folder of a single run"), (MANIFEST, "a saved learner")):
         if kind_of(out / file) is not None:
             raise RunFolderError(f"'{out}' is {what}: choose another folder with --out")
+    out = out.absolute()  # a worker may have another current folder
     state, graphs, _ = survey(configs, out, data_root, progress)
-    log.info("%d runs, %d of them finished before", len(state.jobs), len(state.done))
+    log.info("%s, %d of them finished before", counted(len(state.jobs), "run"), len(state.done))
     if not state.left:
         return state
     bytes_each = max(graph.nbytes + 4 * graph.num_nodes * graph.num_features for graph in graphs.values())
@@ -132,7 +135,9 @@ def survey(
     for config in configs:
         if config.dataset not in graphs:
             graphs[config.dataset] = load_graph(config.dataset, data_root=data_root, progress=progress)
-        stream = streams.setdefault(config.stream_key, config.cut(graphs[config.dataset]))
+        if (key := config.stream_key) not in streams:
+            streams[key] = config.cut(graphs[config.dataset])
+        stream = streams[key]
         identity = identity_of(config, stream.describe())
         for seed in config.seeds:
             job = Job(out / config.slug, seed, dataclasses.replace(config, seeds=[seed]))
@@ -203,12 +208,6 @@ def name_of(job: Job) -> str:
     return f"{job.folder.name}, seed {job.seed}"
 
 
-def _tasks_of(job: Job) -> int:
-    with suppress(OSError):
-        return max(0, (job.folder / f"seed-{job.seed}" / MATRIX).read_text().count("\n") - 1)
-    return 0
-
-
 @contextmanager
 def _place(out: Path) -> Iterator[Path]:
     """A folder for what processes share while a sweep runs; those of killed sweeps are removed."""
@@ -238,7 +237,7 @@ def _looking(state: Sweep, watch: Callable[[Sweep], None], stop: Stop, stop_file
                 with suppress(OSError):
                     stop_file.touch()
 
-    looking: Any = threading.Thread(target=look, daemon=True)
+    looking = threading.Thread(target=look, daemon=True)
     looking.start()
     try:
         yield

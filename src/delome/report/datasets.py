@@ -11,7 +11,7 @@ from rich.table import Table
 
 from delome.datasets.sources.published import Published
 from delome.graph.statistics import GraphStatistics
-from delome.report.tables import counted
+from delome.printable import counted
 from delome.report.terminal import literal
 from delome.streams.task_stream import TaskStream
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from delome.experiment.results import RunResult
+from delome.printable import counted
 from delome.report.terminal import literal
 
 FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
@@ -100,15 +101,6 @@ def _graph_line(graph: dict[str, Any]) -> str:
     directions = "taken in both directions" if graph["directions"] == "both" else "directed as given"
     weights = ", weighted" if graph["weighted"] else ""
     return f"{graph['nodes']:,} nodes, {graph['edges']:,} edges ({directions}{weights}), {graph['features']:,} features"
-
-
-def counted(number: int, noun: str) -> str:
-    """Number and noun, in the plural if there are not exactly one.
-
-    >>> counted(1, "task"), counted(2, "class")
-    ('1 task', '2 classes')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def _with_spread(name: str, value: tuple[float, float], form: str, several: bool) -> str:

@@ -1,0 +1,89 @@
+"""Tables of selections that sweeps left: what was tried, what validation nodes said, and what the winner came to.
+
+delome sweep benchmarks/plans/selection-honest.toml --out FOLDER
+python benchmarks/selections.py keep FOLDER [--results FILE]    # appends what it finds as lines of JSON
+python benchmarks/selections.py table [--results FILE]          # prints a Markdown table for each protocol
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from delome.experiment.seed_folder import finished_result
+from delome.experiment.selection import FOLDER, KIND, in_words
+from delome.persistence.documents import read_document
+
+KEYS = ("protocol", "dataset", "tasks", "method", "setting")
+
+
+def selections(folder: Path) -> list[dict[str, Any]]:
+    """Every selection below a folder whose winner is finished."""
+    found = []
+    for file in sorted((folder / FOLDER).glob("*.json")):
+        document = read_document(file, KIND)
+        best = document["candidates"][document["winner"]]
+        results = [finished_result(folder / best["whole"], seed) for seed in document["seeds"]]
+        finished = [result for result in results if result is not None]
+        if len(finished) < len(results):
+            continue
+        run = document["run"]
+        found.append(
+            {
+                "protocol": document["protocol"],
+                "dataset": re.sub(r"^file:(.*/)?|\.npz$", "", run["dataset"]),
+                "tasks": run["tasks"],
+                "method": run["method"],
+                "setting": run["parameters"]["setting"],
+                "candidates": [
+                    {"chosen": each["chosen"], "validation_aa": each["validation_aa"]}
+                    for each in document["candidates"]
+                ],
+                "winner": best["chosen"],
+                "aa": [result["aa"] for result in finished],
+                "validation_aa": [result["validation_aa"] for result in finished],
+            }
+        )
+    return found
+
+
+def table(lines: list[dict[str, Any]], protocol: str) -> str:
+    rows = ["| graph | setting | method | candidates: validation AA | winner | its AA |", "|---|---|---|---|---|---:|"]
+    for line in lines:
+        if line["protocol"] != protocol:
+            continue
+        tried = "; ".join(
+            f"{in_words(each['chosen'])}: {mean(each['validation_aa']):.1f}" for each in line["candidates"]
+        )
+        graph = line["dataset"] + ("" if line["tasks"] is None else f", first {line['tasks']} tasks")
+        spread = f" ± {stdev(line['aa']):.1f}" if len(line["aa"]) > 1 else ""
+        rows.append(
+            f"| {graph} | {line['setting'].upper()} | `{line['method']}` | {tried} | {in_words(line['winner'])} "
+            f"| {mean(line['aa']):.1f}{spread} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("keep", "table"))
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("runs"))
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results/selections.jsonl"))
+    arguments = parser.parse_args()
+    lines = (
+        [json.loads(line) for line in arguments.results.read_text().splitlines()] if arguments.results.exists() else []
+    )
+    if arguments.command == "table":
+        for protocol in dict.fromkeys(line["protocol"] for line in lines):
+            print(f"\n{protocol}\n\n{table(lines, protocol)}")
+        return
+    fresh = {tuple(line[key] for key in KEYS): line for line in [*lines, *selections(arguments.folder)]}
+    arguments.results.write_text("".join(json.dumps(line) + "\n" for line in fresh.values()))
+
+
+if __name__ == "__main__":
+    main()
