@@ -62,6 +62,10 @@ def in_words(parameter: object) -> str | None:
         (("--set", "tua=1"), r"unknown parameter of method delome 'tua': did you mean 'tau'\? \(known: .+\)"),
         (("--set", "tau"), r"'tau' is not of the form name=value"),
         (("--set", "tau=high"), r"tau must be a number, not 'high'"),
+        (
+            ("--set", "memory.budget=5", "--set", "budget=6"),
+            r"memory.budget and budget are the same parameter: set it once",
+        ),
         (("--budget", "0"), r"budget must be at least 1 row per class, not 0"),
         (("--budget", "-3"), r"budget must be at least 1 row per class, not -3"),
         (("--set", "budget=0"), r"budget must be at least 1, not 0"),
@@ -414,7 +418,7 @@ def test_help_explains_every_command_within_the_terminal_and_names_no_types(
 def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
-    names = ["run", "sweep", "results", "learn", "predict", "methods", "check", "datasets"]
+    names = ["run", "sweep", "results", "paper", "learn", "predict", "methods", "check", "datasets"]
     assert [line.split()[0] for line in commands] == names
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
@@ -426,7 +430,7 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("delome ", {"run", "sweep", "results", "learn", "predict", "methods", "datasets", "check"}),
+        ("delome ", {"run", "sweep", "results", "paper", "learn", "predict", "methods", "datasets", "check"}),
         ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
         ("delome run --dataset cora", {"corafull", "cora_ml"}),
         ("delome run --setting ", {"cil", "til"}),

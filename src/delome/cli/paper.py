@@ -1,0 +1,163 @@
+"""``delome paper``: the experiments of the paper, reported and measured."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.messages import shown_sweep
+from delome.cli.options import split_values
+from delome.errors import DelomeError
+from delome.printable import counted
+
+SELECTIONS = ("honest", "benchmark", "none")
+
+
+@app.command()
+def paper(
+    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", show_default=False)] = "list",
+    datasets: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,…", help="Graphs in place of the published ones: digits, file:PATH, …"),
+    ] = None,
+    methods: Annotated[str | None, typer.Option(metavar="NAME,…", help="Only these rows of the experiment.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Repeat with N seeds.  [default: 5, as in the paper]")
+    ] = None,
+    select: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(SELECTIONS),
+            help="How parameters are chosen on validation nodes; with --quick they are not.",
+            autocompletion=among(SELECTIONS),
+        ),
+    ] = "honest",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fit into a lunch break: one seed, the first tasks, nothing selected.")
+    ] = False,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A parameter of all methods that have it, e.g. columns=512; repeatable."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Runs at a time.  [default: as many as fit into cores and memory]"),
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="local|ray", help="Where: processes here, or a Ray cluster.")
+    ] = "local",
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders and results go.")] = Path("paper"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, and about how long it takes.")
+    ] = False,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat an experiment of the paper and compare the numbers.
+
+    EXPERIMENT is a name that 'delome paper list' shows, several with commas between them, or all.
+
+    Any graph can take the place of a published one (--datasets): the protocol stays, and nothing is reported. Runs are
+    shared between experiments, and never run twice: give the same command again to resume or to extend.
+    """
+    if experiment == "list":
+        _list(as_json)
+        return
+    from delome.commands.paper import paper as run
+    from delome.commands.paper import paper_estimate
+    from delome.experiment import Stop
+
+    asked: dict[str, Any] = {
+        "datasets": _names(datasets),
+        "methods": _names(methods),
+        "seeds": seeds,
+        "quick": quick,
+        "assignments": assignments or [],
+    }
+    names, selection = _names(experiment) or [], _selection(select, quick)
+    stop = Stop()
+    with shown_sweep(quiet, verbose) as shown, stop.on_signals():
+        if dry_run:
+            expected = paper_estimate(names, out, selection, data_root, shown.loading, **asked)
+            print(json.dumps(expected.as_dict()) if as_json else expected.in_words())
+            return
+        report = run(
+            names,
+            out,
+            select=selection,
+            jobs=jobs,
+            cluster=cluster,
+            data_root=data_root,
+            progress=shown.loading,
+            watch=shown.show,
+            stop=stop,
+            command=shlex.join(["delome", *sys.argv[1:]]),
+            **asked,
+        )
+    if as_json:
+        print(json.dumps(report.as_dict(), allow_nan=False))
+    else:
+        _print(report.documents, out)
+    if report.failed:
+        first = next(iter(report.failed))
+        raise DelomeError(f"{counted(len(report.failed), 'run')} failed, {first} because: {report.failed[first]}")
+
+
+def _list(as_json: bool) -> None:
+    from delome.paper.experiment import NAMES, load_experiment
+
+    found = [load_experiment(name) for name in NAMES]
+    if as_json:
+        every = {
+            each.name: {
+                "title": each.title,
+                "place": each.place,
+                "datasets": list(each.datasets),
+                "methods": [row.label for row in each.rows],
+            }
+            for each in found
+        }
+        print(json.dumps(every))
+        return
+    table = Table(Column("experiment", no_wrap=True), Column("what it is", overflow="fold"))
+    for each in found:
+        rows = ", ".join(row.label for row in each.rows)
+        table.add_row(each.name, f"{each.title} ({each.place})\non {', '.join(each.datasets)}: {rows}")
+    Console().print(table)
+
+
+def _names(text: str | None) -> list[str] | None:
+    """Names with commas between them."""
+    return None if text is None else split_values(text)
+
+
+def _selection(protocol: str, quick: bool) -> Any:
+    from delome.experiment.selection import Selection
+
+    found = Selection.parse([protocol])
+    return None if quick else found
+
+
+def _print(documents: list[dict[str, Any]], out: Path) -> None:
+    from delome.commands.paper import FOLDER
+    from delome.report.paper import experiment_tables, remarks
+
+    console = Console()
+    for found in documents:
+        for table in experiment_tables(found):
+            console.print(table)
+        for line in remarks(found):
+            console.print(line, highlight=False, markup=False)
+    console.print(f"numbers as CSV and JSON: {out / FOLDER}", highlight=False, markup=False, soft_wrap=True)

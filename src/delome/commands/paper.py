@@ -1,0 +1,194 @@
+"""An experiment of the paper in one call: its runs, and what was measured beside what was reported."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from delome.commands.sweep import Estimate, estimate_configs, sweep_configs
+from delome.datasets.catalogue import parse_name
+from delome.datasets.fetching.reading import Progress, silent
+from delome.errors import ParameterError, PersistenceError
+from delome.experiment.config import RunConfig
+from delome.experiment.selection import Selection
+from delome.paper.experiment import NAMES, Experiment, load_experiment
+from delome.paper.measured import KIND, comma_separated, described, document
+from delome.parameters import has_parameter
+from delome.persistence.documents import read_document, write_document
+from delome.persistence.files import make_folder, reporting_write_errors, write_text
+
+log = logging.getLogger(__name__)
+
+FOLDER = "paper"
+"""Where documents of experiments are, beside the runs."""
+
+
+@dataclass(frozen=True)
+class PaperReport:
+    """What experiments came to: a document for each, where it was written, and runs that failed."""
+
+    out: Path
+    documents: list[dict[str, Any]]
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of the command."""
+        return {"out": str(self.out), "experiments": self.documents, "failed": self.failed}
+
+
+def asked_for(
+    names: str | Iterable[str],
+    *,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: int | None = None,
+    quick: bool = False,
+    assignments: Sequence[str] = (),
+) -> list[Experiment]:
+    """Experiments by name (``all`` of them), as somebody wants them."""
+    wanted = [names] if isinstance(names, str) else list(names)
+    every = [each for name in wanted for each in (NAMES if name == "all" else [name])]
+    found = [load_experiment(name) for name in dict.fromkeys(every)]
+    if methods is not None and len(found) > 1:  # not every experiment has every method
+        if odd := [name for name in methods if not any(_rows_of(each, [name]) for each in found)]:
+            raise ParameterError(f"no experiment has a method '{odd[0]}': see 'delome paper list'")
+        found = [each for each in found if _rows_of(each, methods)]
+    asked = [
+        each.asked(
+            datasets, _rows_of(each, methods) if methods and len(found) > 1 else methods, seeds, quick, assignments
+        )
+        for each in found
+    ]
+    for dataset in datasets or ():
+        parse_name(dataset)
+    kinds = {cell.row.label: cell.config for each in asked for cell in each.cells()}  # what is impossible is refused
+    for text in assignments:
+        name = text.partition("=")[0].strip()
+        if not any(has_parameter(config.learner(0), name) for config in kinds.values()):
+            raise ParameterError(f"no method of these experiments has a parameter '{name}': see 'delome methods NAME'")
+    return asked
+
+
+def _rows_of(experiment: Experiment, methods: Sequence[str]) -> list[str]:
+    """Those of some methods that are in an experiment."""
+    return [name for name in methods if any(row.is_called(name) for row in experiment.rows)]
+
+
+def paper(
+    names: str | Iterable[str],
+    out: str | Path = "paper",
+    *,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: int | None = None,
+    select: Selection | None = None,
+    quick: bool = False,
+    assignments: Sequence[str] = (),
+    jobs: int | None = None,
+    command: str = "",
+    data_root: str | Path | None = None,
+    progress: Progress = silent,
+    **how: Any,
+) -> PaperReport:
+    """Runs experiments of the paper (``all`` of them) into run folders below ``out``, and compares.
+
+    What is finished is never run again, and what experiments share is run once. Other ``datasets`` may take the place
+    of the published ones. ``how`` is that of `run_sweep`. The documents are left in ``out/paper``.
+    """
+    place, root = Path(out), None if data_root is None else Path(data_root)
+    documents, failed = [], dict[str, str]()
+    experiments = asked_for(
+        names, datasets=datasets, methods=methods, seeds=seeds, quick=quick, assignments=assignments
+    )
+    for experiment in experiments:
+        log.info("experiment %s", experiment.name)
+        if experiment.kind == "map":
+            found = _map(experiment, place, root, progress, command)
+        else:
+            report = sweep_configs(
+                [cell.config for cell in experiment.cells()],
+                place,
+                select=select,
+                given=_given([experiment]),
+                jobs=1 if experiment.one_at_a_time else jobs,
+                data_root=root,
+                progress=progress,
+                **how,
+            )
+            failed |= report.failed
+            found = document(
+                experiment,
+                report.chosen,
+                place,
+                selections=report.selections,
+                positions=_positions(experiment, root, progress),
+                command=command,
+            )
+        _write(found, place / FOLDER)
+        documents.append(found)
+    return PaperReport(place, documents, failed)
+
+
+def paper_estimate(
+    names: str | Iterable[str],
+    out: str | Path,
+    select: Selection | None = None,
+    data_root: str | Path | None = None,
+    progress: Progress = silent,
+    **asked: Any,
+) -> Estimate:
+    """What `paper` would run; maps take about a minute and are not counted."""
+    experiments = [each for each in asked_for(names, **asked) if each.kind != "map"]
+    configs = {cell.config.digest: cell.config for each in experiments for cell in each.cells()}
+    return estimate_configs(list(configs.values()), out, select, _given(experiments), data_root, progress)
+
+
+def _given(experiments: Sequence[Experiment]) -> list[str]:
+    """Parameters that are set, and therefore not selected."""
+    set_by_all = [text.partition("=")[0].strip() for each in experiments for text in each.assignments]
+    return [*set_by_all, *(name for each in experiments for row in each.rows for name in row.set)]
+
+
+def _positions(experiment: Experiment, root: Path | None, progress: Progress) -> dict[str, float]:
+    """For each dataset of a curve over imbalance the mean number of training nodes of a class."""
+    if experiment.name != "imbalance":
+        return {}
+    found = {}
+    for dataset in experiment.datasets:
+        config = next(cell.config for cell in experiment.cells() if cell.config.dataset == dataset)
+        stream = config.stream(root, progress)
+        found[dataset] = mean(len(task.train) / len(task.classes) for task in stream)
+    return found
+
+
+def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progress, command: str) -> dict[str, Any]:
+    """The document of a map; what was computed before for the same datasets is read."""
+    asked = {"datasets": list(experiment.datasets), "rows": [row.label for row in experiment.rows]}
+    try:
+        found = read_document(out / FOLDER / f"{experiment.name}.json", KIND, most=1 << 28)
+        if found.get("asked") == asked:
+            return found
+    except PersistenceError:
+        pass
+    from delome.paper.embeddings import embedding_map  # imports scikit-learn
+
+    rows, points = [], []
+    for dataset in experiment.datasets:
+        stream = RunConfig.resolve(dataset, "finetune", setting="til").stream(root, progress)
+        budget = parse_name(dataset)[0].budget
+        own, placed = embedding_map(experiment, dataset, stream, budget, 0, lambda text: log.info("%s", text))
+        rows += own
+        points += placed
+    return described(experiment, rows, command) | {"points": points, "asked": asked}
+
+
+def _write(found: dict[str, Any], folder: Path) -> None:
+    file = folder / f"{found['name']}.json"
+    with reporting_write_errors(file):
+        make_folder(folder)
+        write_document(file, KIND, found)
+        write_text(folder / f"{found['name']}.csv", comma_separated(found))

@@ -1,0 +1,168 @@
+"""Experiment: what the paper ran, as data: the rows of a table or figure, on which datasets, with which options."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from delome.errors import ParameterError, unknown
+from delome.experiment.config import RunConfig
+from delome.parameters import has_parameter
+
+NAMES = (
+    "cil",
+    "til",
+    "cil-gcn",
+    "til-gcn",
+    "ablation",
+    "expressiveness",
+    "budget-cil",
+    "budget-til",
+    "time",
+    "imbalance",
+    "embeddings",
+)
+"""All experiments, in the order of the paper."""
+
+SEEDS = 5
+"""Runs of everything, in the paper."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, or a curve of a figure: its name in the paper, and the options of its runs.
+
+    Rows ``beyond`` the paper are ours, and have no reported numbers.
+    """
+
+    label: str
+    method: str = ""
+    memory: str = ""
+    set: Mapping[str, Any] = field(default_factory=dict)
+    beyond: bool = False
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name means this row: its label, or its method."""
+        return name.casefold() in (self.label.casefold(), self.method.casefold())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration of an experiment: which row it belongs to, and the budget if that varies."""
+
+    row: Row
+    config: RunConfig
+    budget: int | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper.
+
+    ``quick`` says what is cut for a lunch break: the number of ``tasks``, and of ``budgets`` of a curve.
+    """
+
+    name: str
+    title: str
+    place: str
+    kind: str
+    metrics: Sequence[str]
+    datasets: Sequence[str]
+    rows: Sequence[Row]
+    options: Mapping[str, Any]
+    x: str = ""
+    budgets: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    quick: Mapping[str, int] = field(default_factory=dict)
+    one_at_a_time: bool = False
+    seeds: int = SEEDS
+    assignments: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+
+    def asked(
+        self,
+        datasets: Iterable[str] | None = None,
+        methods: Iterable[str] | None = None,
+        seeds: int | None = None,
+        quick: bool = False,
+        assignments: Sequence[str] = (),
+    ) -> Experiment:
+        """The experiment on other ``datasets``, with some of its rows, with other seeds, or cut short.
+
+        ``assignments`` set parameters of all methods that have them.
+        """
+        chosen = replace(self, assignments=assignments)
+        if datasets is not None:
+            chosen = replace(chosen, datasets=list(datasets))
+        if methods is not None:
+            chosen = replace(chosen, rows=chosen._rows_called(list(methods)))
+        if seeds is not None:
+            chosen = replace(chosen, seeds=seeds)
+        return chosen._cut_short(1 if seeds is None else seeds) if quick else chosen
+
+    def _rows_called(self, names: Sequence[str]) -> list[Row]:
+        known = [name for row in self.rows for name in (row.label, row.method)]
+        if odd := [name for name in names if not any(row.is_called(name) for row in self.rows)]:
+            raise ParameterError(unknown(f"method in experiment {self.name}", odd[0], [name for name in known if name]))
+        return [row for row in self.rows if any(row.is_called(name) for name in names)]
+
+    def _cut_short(self, seeds: int) -> Experiment:
+        left_out = [f"{SEEDS - seeds} of {SEEDS} seeds"] if seeds < SEEDS else []
+        options, budgets = dict(self.options), dict(self.budgets)
+        if tasks := self.quick.get("tasks"):
+            options["tasks"] = tasks
+            left_out.append(f"all tasks after the first {tasks}")
+        if fewer := self.quick.get("budgets"):
+            budgets = {name: _spread(each, fewer) for name, each in self.budgets.items()}
+            left_out.append(f"all but {fewer} budgets")
+        return replace(self, options=options, budgets=budgets, seeds=seeds, left_out=left_out)
+
+    def cells(self) -> list[Cell]:
+        """Every configuration that has to be run; none of a map, which has no runs."""
+        if self.kind == "map":
+            return []
+        return [cell for dataset in self.datasets for row in self.rows for cell in self._cells(row, dataset)]
+
+    def _cells(self, row: Row, dataset: str) -> Iterator[Cell]:
+        budgets: Sequence[int | None] = self.budgets.get(dataset) or self.budgets.get("other") or [None]
+        for budget in budgets:
+            own = [f"{name}={value}" for name, value in row.set.items()]
+            given = {} if budget is None else {"budget": budget}
+            options = {**self.options, "seeds": self.seeds, **given}
+            config = RunConfig.resolve(dataset, row.method, assignments=own, **options)
+            if fitting := [text for text in self.assignments if _has(config, text)]:
+                config = RunConfig.resolve(dataset, row.method, assignments=[*own, *fitting], **options)
+            yield Cell(row, config, budget)
+
+
+def _has(config: RunConfig, assignment: str) -> bool:
+    """Whether the method of a run has the parameter of a text ``name=value``."""
+    return has_parameter(config.learner(config.seeds[0]), assignment.partition("=")[0].strip())
+
+
+@cache
+def load_experiment(name: str) -> Experiment:
+    """The experiment of a name."""
+    if name not in NAMES:
+        raise ParameterError(unknown("experiment", name, [*NAMES, "all", "list"]))
+    content = _read(f"experiments/{name}.toml")
+    known = _read("methods.toml")
+    rows = [Row(label=each, **known[each]) if isinstance(each, str) else Row(**each) for each in content.pop("rows")]
+    return Experiment(name=name, rows=rows, **content)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files("delome.paper") / name).read_text(encoding="utf-8"))
+
+
+def _spread(values: Sequence[int], number: int) -> list[int]:
+    """So many of some values: the first, the last, and some evenly between them.
+
+    >>> _spread([5, 10, 15, 30, 60], 3)
+    [5, 15, 60]
+    """
+    last = len(values) - 1
+    return [values[round(k * last / (number - 1))] for k in range(number)]

@@ -1,0 +1,95 @@
+"""An experiment of the paper for a terminal or a page: what was reported beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from delome.report.terminal import literal
+
+HEADINGS = {
+    "aa": "AA",
+    "af": "AF",
+    "learning": "accuracy",
+    "memory_seconds": "memory, s",
+    "inference_seconds": "inference, s",
+    "same_class": "nearest to their class, %",
+}
+WITHIN = {None: "", True: " ✓", False: " ✗"}
+LEGEND = "✓: at most one reported standard deviation away; ✗: more."
+
+
+def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
+    """For a terminal: a table for each dataset."""
+    for dataset in dict.fromkeys(row["dataset"] for row in found["rows"]):
+        drawn = Table(title=literal(f"{found['title']}: {dataset}"))
+        heads, lines = _content(found, dataset)
+        for number, head in enumerate(heads):
+            drawn.add_column(literal(head), justify="left" if number == 0 else "right", no_wrap=number > 0)
+        for line in lines:
+            drawn.add_row(*map(literal, line))
+        yield drawn
+
+
+def experiment_markdown(found: Mapping[str, Any], dataset: str) -> str:
+    """For a page: the rows of one dataset."""
+    heads, lines = _content(found, dataset)
+    rules = ["---", *["---:"] * (len(heads) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rules, *lines)) + "\n"
+
+
+def remarks(found: Mapping[str, Any]) -> list[str]:
+    """What a reader must know: the numbered notes, and what was left out."""
+    lines = [f"{number}. {text}" for number, text in enumerate(found["notes"], start=1)]
+    if any(numbers.get("within") is not None for row in found["rows"] for numbers in row["metrics"].values()):
+        lines.insert(0, LEGEND)
+    return lines + ([f"left out: {', '.join(found['left_out'])}"] if found["left_out"] else [])
+
+
+def _content(found: Mapping[str, Any], dataset: str) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines of a table; columns that would be empty are left out."""
+    rows = [row for row in found["rows"] if row["dataset"] == dataset]
+    metrics = list(rows[0]["metrics"])
+    reported = {name for name in metrics if any(row["metrics"][name]["reported"] is not None for row in rows)}
+    placed = any(row["x"] is not None for row in rows)
+    heads = ["method", *([str(found["x"])] if placed else [])]
+    for name in metrics:
+        title = HEADINGS.get(name, name)
+        heads += [f"{title} reported", "measured", "difference"] if name in reported else [title]
+    lines = []
+    for row in rows:
+        marks = f" [{', '.join(map(str, row['notes']))}]" if row["notes"] else ""
+        line = [f"{row['label']}{marks}", *([_place(row["x"])] if placed else [])]
+        for name in metrics:
+            numbers = row["metrics"][name]
+            measured = with_spread(numbers["measured"], numbers.get("std"))
+            if name in reported:
+                line += [with_spread(numbers["reported"], numbers.get("reported_std")), measured, _difference(numbers)]
+            else:
+                line.append(measured)
+        lines.append(line)
+    return heads, lines
+
+
+def _place(x: float | None) -> str:
+    return "" if x is None else f"{x:.4g}"
+
+
+def _difference(numbers: Mapping[str, Any]) -> str:
+    if numbers["difference"] is None:
+        return ""
+    return f"{numbers['difference']:+.1f}{WITHIN[numbers['within']]}".replace("-", "−")
+
+
+def with_spread(value: float | None, std: float | None) -> str:
+    """A mean and its standard deviation, as far as they are known.
+
+    >>> with_spread(81.04, 0.25), with_spread(-3.3, None), with_spread(None, None)
+    ('81.0 ± 0.2', '−3.3', '')
+    """
+    if value is None:
+        return ""
+    spread = "" if std is None else f" ± {std:.1f}"
+    return f"{value:.1f}{spread}".replace("-", "−")

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delome.paper.experiment import NAMES
+
+Cli = Callable[..., Any]
+SMALL = "synthetic:nodes=60,classes=4"
+QUICK = ("--datasets", SMALL, "--set", "epochs=1", "--jobs", "1", "--quick")
+
+
+def test_experiments_are_listed(cli: Cli) -> None:
+    shown = cli("paper", "list")
+    assert shown.code == 0 and all(name in shown.out for name in NAMES)
+    assert cli("paper").out == shown.out
+    found = json.loads(cli("paper", "list", "--json").out)
+    assert list(found) == list(NAMES)
+    assert found["time"]["methods"] == ["SSM-uniform", "CaT", "DeLoMe"]
+
+
+def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path) -> None:
+    asked = ("paper", "ablation", *QUICK)
+    outcome = cli(*asked)
+    assert outcome.code == 0, outcome.err
+    assert "lossless × debiased" in outcome.out
+    assert "left out: 4 of 5 seeds, all tasks after the first 5" in outcome.out
+    assert "numbers as CSV and JSON: paper/paper" in outcome.out
+    assert "is done" in outcome.err
+    again = cli(*asked, "--json")
+    assert "is done" not in again.err
+    (found,) = json.loads(again.out)["experiments"]
+    assert found["command"].startswith("delome paper ablation --datasets")
+    assert len(found["rows"]) == 6 and all(row["metrics"]["aa"]["seeds"] == 1 for row in found["rows"])
+    written = json.loads((folder / "paper/paper/ablation.json").read_text())
+    assert written["rows"] == found["rows"]
+
+
+def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
+    asked = ("paper", "embeddings", "--datasets", "synthetic:nodes=120,classes=4")
+    assert cli(*asked).code == 0
+    file = folder / "paper/paper/embeddings.json"
+    before = json.loads(file.read_text())
+    assert {point["panel"].partition(": ")[2] for point in before["points"]} == {
+        "nodes of the task",
+        "random nodes",
+        "SSM-uniform",
+        "DeLoMe",
+    }
+    again = cli(*asked)
+    assert again.code == 0 and "training on the first task" not in again.err
+    assert json.loads(file.read_text())["points"] == before["points"]
+
+
+def test_nothing_is_run_when_asked_what_would_be(cli: Cli, folder: Path) -> None:
+    outcome = cli("paper", "cil,til", *QUICK, "--methods", "finetune,hpns,ewc", "--dry-run", "--json")
+    found = json.loads(outcome.out)
+    assert len(found["runs"]) == 5 and found["candidates"] == 0  # Fine-tune and EWC twice, HPNs in TIL
+    assert not (folder / "paper").exists()
+    selected = [argument for argument in QUICK if argument != "--quick"]
+    found = json.loads(cli("paper", "cil", *selected, "--seeds", "1", "--methods", "ewc", "--dry-run", "--json").out)
+    assert found["candidates"] == 4
+
+
+def test_selection_is_named_beside_a_number(cli: Cli) -> None:
+    asked = ("paper", "cil", *QUICK[:-1], "--seeds", "1", "--methods", "lwf", "--json")
+    (found,) = json.loads(cli(*asked, "--select", "benchmark").out)["experiments"]
+    assert found["rows"][0]["selection"].startswith("benchmark: strength")
+    (found,) = json.loads(cli(*asked, "--select", "none").out)["experiments"]
+    assert found["rows"][0]["selection"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("cill",), "unknown experiment 'cill': did you mean 'cil'?"),
+        (("cil", "--methods", "hpns"), "unknown method in experiment cil 'hpns'"),
+        (("cil,til", "--methods", "nothing"), "no experiment has a method 'nothing'"),
+        (("cil", "--datasets", "nowhere"), "unknown dataset 'nowhere'"),
+        (("cil", "--set", "epoch=3", "--datasets", SMALL), "no method of these experiments has a parameter 'epoch'"),
+        (("cil", "--select", "best"), "unknown protocol of selection 'best'"),
+        (("cil", "--seeds", "0", "--datasets", SMALL), "seeds must be at least 1, not 0"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_sentence(cli: Cli, folder: Path, arguments: Any, sentence: str) -> None:
+    outcome = cli("paper", *arguments)
+    assert outcome.code == 2 and sentence in outcome.err and outcome.err.count("\n") == 1
+    assert not (folder / "paper").exists()
