@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,3 +57,50 @@ def test_runs_are_made_once(methods, tmp_path, capsys):
     assert "digits-cil-finetune: AA" in capsys.readouterr().err
     methods(*arguments)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_whole_runs_are_compared_with_the_printed_algorithm():
+    command = [sys.executable, str(ROOT / "benchmarks/side_by_side.py"), "--quick", "--json"]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    rows = found["runs"]
+    assert list(rows) == ["literal", "passes", "drawn", "columns", "bytes"]
+    assert rows["literal"]["times_literal"] == rows["passes"]["times_passes"] == 1
+    assert all(rows[name]["times_literal"] > 1 for name in ("passes", "drawn", "columns", "bytes"))
+    assert all(rows[name]["seconds"]["train"] > 0 and rows[name]["bytes"] > 0 for name in rows)
+
+
+@pytest.fixture
+def reported():
+    specification = importlib.util.spec_from_file_location("reported_benchmark", ROOT / "benchmarks/reported.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_measured_numbers_are_written_between_their_markers(reported, tmp_path):
+    kept, page = tmp_path / "kept", tmp_path / "page.md"
+    (tmp_path / "run/paper").mkdir(parents=True)
+    (tmp_path / "run/paper/cil.csv").write_text(
+        "dataset,row,x,metric,measured,std,seeds,reported,reported_std,selection\n"
+        "file:data/cora70.npz,EWC,,aa,12.34,0.5,3,52.6,8.2,\n"
+        "file:data/cora70.npz,EWC,,af,-3.0,,1,,,\n"
+        "digits,EWC,,aa,20.0,,1,,,\n"
+        "digits,DeLoMe,,aa,,,0,,,\n"
+    )
+    reported.keep(tmp_path / "run", kept, "mine")
+    page.write_text("before\n<!-- mine/cil -->\nold\n<!-- end -->\nafter\n<!-- mine/cil af -->\n<!-- end -->\n")
+    for _ in range(2):  # writing again replaces
+        reported.write(page, kept)
+        text = page.read_text()
+        assert "| EWC | 12.3 ± 0.5 | 20.0 |\n| DeLoMe | – | – |\n<!-- end -->\nafter" in text
+        assert "| EWC | −3.0 |\n<!-- end -->" in text
+        assert "|  | cora70 | digits |" in text and "old" not in text
+
+
+def test_the_page_of_measured_numbers_is_that_of_the_files_that_are_kept(reported, tmp_path):
+    page, copy = ROOT / "docs/reported-and-measured.md", tmp_path / "page.md"
+    copy.write_text(page.read_text())
+    reported.write(copy, ROOT / "benchmarks/results/paper")
+    assert copy.read_text() == page.read_text()
