@@ -20,7 +20,9 @@ from hypothesis import settings
 
 from delome import Graph, Task, TaskStream, load_graph
 from delome.cli import main
-from delome.learning import Learner
+from delome.learning import METHODS, Learner
+from delome.streams.columns import Setting
+from delome.testing.subject import Subject, bag_of_words
 
 # the graphs of the tests are tiny: threads would only wait for each other
 torch.set_num_threads(1)
@@ -86,9 +88,27 @@ def scores_of() -> Callable[[Learner, Task], np.ndarray]:
     """What a learner decides by: a score of every class column for every node of a task."""
 
     def scores(learner: Learner, task: Task) -> np.ndarray:
-        return learner.logits(learner.inputs(task.graph, np.arange(task.graph.num_nodes)), task.index).numpy()
+        return learner.logits(
+            learner.inputs(learner.read(task.graph), np.arange(task.graph.num_nodes)), task.index
+        ).numpy()
 
     return scores
+
+
+TINY = {
+    "epochs": 1, "hidden": 8, "dimension": 2, "budget": 2, "features": 5, "encoders": 2, "networks": 2, "stored": 4,
+    "neighbours_first": 2, "neighbours_second": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., Learner]:
+    """Makes learners whose states are as small as can be."""
+
+    def make(method: str, setting: Setting = "cil", **options: Any) -> Learner:
+        return Subject(METHODS[method], setting, options).make(**TINY)
+
+    return make
 
 
 @pytest.fixture
@@ -105,14 +125,7 @@ def balanced() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
 @pytest.fixture(scope="session")
 def sparse_graph() -> Graph:
     """Four classes of 30 nodes with bag-of-words features: words of the class's own and one common word."""
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(4), 30)
-    words = np.where(rng.random((120, 8)) < 0.9, 20 * labels[:, None] + rng.integers(15, size=(120, 8)), 80)
-    features = sp.csr_array(
-        (np.ones(words.size, np.float32), (np.repeat(np.arange(120), 8), words.ravel())), (120, 300)
-    )
-    same = 30 * labels[:, None] + rng.integers(30, size=(120, 2))
-    return Graph(np.stack([np.repeat(np.arange(120), 2), same.ravel()]), features, labels, undirected=True)
+    return bag_of_words()
 
 
 @pytest.fixture

@@ -259,7 +259,7 @@ def test_a_listing_is_shown_or_refused_in_one_sentence(arguments: list[str], cli
 
 
 TINY: dict[str, list[tuple[str, ...]]] = {
-    "cat": [("encoders=2", "encoder_width=8")],
+    "cat": [("encoders=2", "encoder_width=8"), ("encoders=exact",)],
     "delome": [("hidden=8",), ("memory=gradient-matching", "networks=2", "hidden=8")],
     "analytic": [("features=64",)],
     "hpns": [("setting=til", "establish_after=0")],
@@ -290,7 +290,7 @@ def extreme_runs(draw: st.DrawFn) -> list[str]:
         kind, last = parameters[name].type, name.rpartition(".")[2]
         if (registry := parameters[name].registry) is not None:
             values = list(registry)
-        elif parameters[name].choices:
+        elif kind is str and parameters[name].choices:
             values = list(parameters[name].choices)
         elif kind is bool:
             values = ["true", "false"]
@@ -299,7 +299,7 @@ def extreme_runs(draw: st.DrawFn) -> list[str]:
         elif kind is float:
             values = ["1e-320", "1e-40", "1e-9", "0", "1", "1e9", "1e38", "1e300", "-1"]
         elif last in STEPS:
-            values = ["0", "1", "2"]
+            values = ["0", "1", "2", *parameters[name].choices]
         elif kind is int:
             values = ["0", "1", "2", "7", "1000000000000", "4611686018427387904", "9223372036854775807"]
         else:

@@ -26,8 +26,7 @@ from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.folder import CONFIG_KIND
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.learning.learner import KIND
-from delome.methods import METHODS
-from delome.parameters import has_parameter, values_of
+from delome.parameters import values_of
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.reading import parse_json, sha256_of
 from delome.persistence.state import State
@@ -36,10 +35,6 @@ from delome.report.tables import summary_lines
 
 Attempt = Callable[[Callable[[], Any]], Any]
 
-SMALL = {
-    "epochs": 1, "hidden": 8, "dimension": 2, "budget": 2, "features": 5, "encoders": 2, "networks": 2, "stored": 4,
-    "neighbours_first": 2, "neighbours_second": 2,
-}  # fmt: skip
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune": ("finetune", {}),
     "gat": ("finetune", {"backbone": "gat", "setting": "til"}),
@@ -67,12 +62,13 @@ def small_graph(labels: list[int], sparse: bool) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], State]]:
+def models(
+    tmp_path_factory: pytest.TempPathFactory, tiny: Callable[..., Learner]
+) -> dict[str, tuple[dict[str, Any], State]]:
     """What small learners of two tasks save."""
     found = {}
     for name, (method, options) in LEARNERS.items():
-        small = {key: value for key, value in SMALL.items() if has_parameter(METHODS[method], key)}
-        learner: Learner = METHODS[method](**small | options)
+        learner: Learner = tiny(method, **options)
         for labels in ([3, 5], [5, 9]):
             learner.observe(small_graph(labels, sparse=name == "replay"))
         folder = tmp_path_factory.mktemp("model")
