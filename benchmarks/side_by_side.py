@@ -1,6 +1,7 @@
 """Whole runs of DeLoMe against the algorithm as the paper prints it, in one process and on one thread.
 
     python benchmarks/side_by_side.py --dataset file:PATH [--budget 60] [--epochs 200] [--seeds 3] [--json] [--quick]
+    python benchmarks/side_by_side.py --tables FILE    # documents of --json, one a line
 
 literal   memory by Algorithm 1 (800 random networks, automatic differentiation; timed on a few networks and scaled),
           training in batches of 2,000 that replay the whole memory
@@ -11,12 +12,15 @@ bytes     the same on 512 random columns with as many rows as fit into the bytes
 
 Printed are seconds by phase, AA on validation and test nodes (mean ± standard deviation over seeds), bytes kept, and
 how many times faster than `literal` and than `passes` each is. `--quick` takes a minute, to see that it runs.
+`--tables` prints the Markdown tables of docs/training.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,7 @@ from memory_learning import NETWORKS, literal_seconds
 
 PASSES = ["passes=true", "batch_size=2000", "replayed=none"]
 COLUMNS = 512
+VARIANTS = ("passes", "drawn", "columns", "bytes")
 
 
 Figures = dict[str, Any]
@@ -75,6 +80,42 @@ def compared(dataset: str, budget: int, epochs: int, seeds: int, networks: int) 
     return rows
 
 
+def tables(documents: list[dict[str, Any]]) -> str:
+    """Accuracies of every variant on validation and on test nodes, and what they cost, as Markdown."""
+    found = []
+    for key in ("validation_aa", "aa"):
+        found += [f"| {key} | passes | drawn | columns | as many bytes |", "|---|---:|---:|---:|---:|"]
+        found += [
+            f"| {short(each['dataset'])} | "
+            + " | ".join("{:.2f} ± {:.2f}".format(*each["runs"][name][key]) for name in VARIANTS)
+            + " |"
+            for each in documents
+        ]
+        found.append("")
+    found += [
+        "| | memory: literal / ours | whole run: literal / passes | literal / drawn | passes / drawn "
+        "| passes / columns | bytes: drawn / columns |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for each in documents:
+        runs = each["runs"]
+        ratios = [
+            runs["literal"]["seconds"]["memory"] / runs["drawn"]["seconds"]["memory"],
+            runs["passes"]["times_literal"],
+            runs["drawn"]["times_literal"],
+            runs["drawn"]["times_passes"],
+            runs["columns"]["times_passes"],
+            runs["drawn"]["bytes"] / runs["columns"]["bytes"],
+        ]
+        found.append(f"| {short(each['dataset'])} | " + " | ".join(f"{ratio:.1f}" for ratio in ratios) + " |")
+    return "\n".join(found)
+
+
+def short(dataset: str) -> str:
+    """A dataset without its path."""
+    return re.sub(r"^file:(.*/)?|\.npz$", "", dataset)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dataset", default="digits")
@@ -84,7 +125,11 @@ def main() -> None:
     parser.add_argument("--literal-networks", type=int, default=10, help="networks the literal algorithm is timed on")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="a minute: few epochs, one seed")
+    parser.add_argument("--tables", type=Path, help="print tables of documents that were kept, and run nothing")
     arguments = parser.parse_args()
+    if arguments.tables:
+        print(tables([json.loads(line) for line in arguments.tables.read_text().splitlines()]))
+        return
     if arguments.quick:
         arguments.epochs, arguments.seeds, arguments.literal_networks = 10, 1, 2
     torch.set_num_threads(1)

@@ -70,6 +70,19 @@ def test_whole_runs_are_compared_with_the_printed_algorithm():
     assert all(rows[name]["seconds"]["train"] > 0 and rows[name]["bytes"] > 0 for name in rows)
 
 
+def test_what_whole_runs_came_to_is_put_into_tables(tmp_path):
+    figures = {"validation_aa": [90.0, 0.5], "aa": [91.0, 0.25], "bytes": 100, "times_passes": 1, "times_literal": 2}
+    runs = {name: figures | {"seconds": {"memory": 3}} for name in ("passes", "drawn", "columns", "bytes")}
+    runs["literal"] = {"seconds": {"memory": 30}}
+    runs["drawn"] = runs["drawn"] | {"bytes": 400, "times_passes": 4, "times_literal": 8}
+    file = tmp_path / "kept.jsonl"
+    file.write_text(json.dumps({"dataset": "file:data/cora70.npz", "runs": runs}) + "\n")
+    command = [sys.executable, str(ROOT / "benchmarks/side_by_side.py"), "--tables", str(file)]
+    lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    assert lines[2] == "| cora70 | 90.00 ± 0.50 | 90.00 ± 0.50 | 90.00 ± 0.50 | 90.00 ± 0.50 |"
+    assert lines[-1] == "| cora70 | 10.0 | 2.0 | 8.0 | 4.0 | 1.0 | 4.0 |"
+
+
 @pytest.fixture
 def reported():
     specification = importlib.util.spec_from_file_location("reported_benchmark", ROOT / "benchmarks/reported.py")
