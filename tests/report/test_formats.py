@@ -37,6 +37,33 @@ def test_latex_escapes_names(table: ResultTable) -> None:
     assert lines[-1] == "% rows have 1 to 2 seeds"
 
 
+def named(datasets: list[str]) -> ResultTable:
+    def record(dataset: str) -> Record:
+        config = {"dataset": dataset, "setting": "cil", "method": "delome", "backbone": "sgc", "memory.budget": 5}
+        metrics: dict[str, float | None] = {
+            "validation_aa": 90.0,
+            "validation_learning": 91.0,
+            "aa": 92.0,
+            "micro_aa": 93.0,
+        }
+        return Record(dataset, dataset, 0, config, {"split": "x"}, metrics, 3, True)
+
+    return tabulate(list(map(record, datasets)), metrics=["validation_aa", "validation_learning", "aa", "micro_aa"])
+
+
+def test_files_are_called_by_their_names_unless_two_have_the_same() -> None:
+    assert "| cora70 | cil" in formats.markdown(named(["file:a/cora70.npz", "file:b/mine.pt"]))
+    assert "| file:a/cora70.npz | cil" in formats.markdown(named(["file:a/cora70.npz", "file:b/cora70.npz"]))
+    assert "file:a/cora70.npz,cil" in formats.comma_separated(named(["file:a/cora70.npz", "digits"]))
+
+
+def test_settings_and_numbers_are_not_broken_into_lines_in_a_narrow_terminal() -> None:
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(formats.terminal_table(named(["file:data/corafull_knn256.npz", "digits"])))
+    assert "corafull_knn256" in captured.get() and "91.00" in captured.get()
+
+
 def test_csv_is_safe_in_a_spreadsheet(table: ResultTable) -> None:
     lines = formats.comma_separated(table).splitlines()
     assert lines[0] == "dataset,setting,method,backbone,budget,seeds,aa,aa_std,af,af_std,bytes,bytes_std"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,6 @@ from delome.experiment.comparison import Comparison, ResultTable, Row
 from delome.printable import csv_field
 from delome.report.terminal import literal
 
-SHOWN = ("method", "selection")
-"""Settings that have a column even if all rows share them."""
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
@@ -21,19 +20,22 @@ LATEX = str.maketrans(
 
 
 def terminal_table(table: ResultTable) -> Table:
-    """For people: best means in bold, what all rows have in common in the title."""
-    same = [name for name in table.columns if len({str(row.settings.get(name)) for row in table.rows}) == 1]
-    columns = [name for name in table.columns if name not in same or name in SHOWN]
-    first = table.rows[0].settings
-    drawn = Table(title=", ".join(f"{name} {literal(_word(first.get(name)))}" for name in same if name not in SHOWN))
+    """For people: best means in bold, what all rows have in common in the title.
+
+    Numbers are never broken into several lines, and settings only if they do not fit otherwise.
+    """
+    words = [own | {"seeds": str(len(row.seeds))} for own, row in zip(_words(table), table.rows, strict=True)]
+    every = [*table.columns, "seeds"]
+    same = [name for name in every if len({own[name] for own in words}) == 1]
+    columns = [name for name in every if name not in same] or ["method"]
+    cells = _cells(table, lambda text: f"[bold]{text}[/bold]")
+    drawn = Table(title=", ".join(f"{name} {literal(words[0][name])}" for name in same if name not in columns))
     for name in columns:
-        drawn.add_column(name, overflow="fold")
-    drawn.add_column("seeds", justify="right")
+        drawn.add_column(name, overflow="fold", justify="right" if name == "seeds" else "left")
     for metric in table.metrics:
-        drawn.add_column(heading(metric), justify="right", no_wrap=True)
-    for row, cells in _cells(table, lambda text: f"[bold]{text}[/bold]"):
-        settings = [literal(_word(row.settings.get(name))) for name in columns]
-        drawn.add_row(*settings, str(len(row.seeds)), *cells)
+        drawn.add_column(heading(metric).replace(" ", "\n"), justify="right", no_wrap=True)
+    for own, (_, texts) in zip(words, cells, strict=True):
+        drawn.add_row(*(literal(own[name]) for name in columns), *texts)
     return drawn
 
 
@@ -41,8 +43,8 @@ def markdown(table: ResultTable) -> str:
     """For pages: best means in bold, footnotes below."""
     lines = ["| " + " | ".join([*table.columns, "seeds", *map(heading, table.metrics)]) + " |"]
     lines.append("|" + "---|" * len(table.columns) + "---:|" * (1 + len(table.metrics)))
-    for row, cells in _cells(table, lambda text: f"**{text}**"):
-        settings = [_word(row.settings.get(name)).replace("|", "\\|") for name in table.columns]
+    for own, (row, cells) in zip(_words(table), _cells(table, lambda text: f"**{text}**"), strict=True):
+        settings = [own[name].replace("|", "\\|") for name in table.columns]
         lines.append("| " + " | ".join([*settings, str(len(row.seeds)), *cells]) + " |")
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 
@@ -52,8 +54,8 @@ def latex(table: ResultTable) -> str:
     columns = "l" * len(table.columns) + "r" * (1 + len(table.metrics))
     heads = [_latex(name) for name in [*table.columns, "seeds", *map(heading, table.metrics)]]
     lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(heads) + r" \\", "\\midrule"]
-    for row, cells in _cells(table, lambda text: f"\\textbf{{{text}}}"):
-        settings = [_latex(_word(row.settings.get(name))) for name in table.columns]
+    for own, (row, cells) in zip(_words(table), _cells(table, lambda text: f"\\textbf{{{text}}}"), strict=True):
+        settings = [_latex(own[name]) for name in table.columns]
         numbers = [cell.replace("±", r"$\pm$").replace("−", "$-$").replace("–", "--") for cell in cells]
         lines.append(" & ".join([*settings, str(len(row.seeds)), *numbers]) + r" \\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", *(f"% {note}" for note in table.footnotes)]) + "\n"
@@ -116,8 +118,17 @@ def _cell(row: Row, metric: str) -> str:
     return f"{spread[0]:,.{digits}f}{std}".replace("-", "−")
 
 
-def _word(value: Any) -> str:
-    return "–" if value is None else str(value)
+def _words(table: ResultTable) -> list[dict[str, str]]:
+    """Settings of each row for people; files are called by their names as long as these tell them apart."""
+    datasets = {str(row.settings.get("dataset")) for row in table.rows}
+    short = {dataset: re.sub(r"^file:(.*/)?|\.(npz|pt)$", "", dataset) for dataset in datasets}
+    names = short if len(set(short.values())) == len(datasets) else {}
+    words = []
+    for row in table.rows:
+        values = {name: row.settings.get(name) for name in table.columns}
+        own = {name: "–" if value is None else str(value) for name, value in values.items()}
+        words.append(own | {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))})
+    return words
 
 
 def _latex(text: str) -> str:
