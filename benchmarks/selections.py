@@ -3,6 +3,7 @@
 delome sweep benchmarks/plans/selection-honest.toml --out FOLDER
 python benchmarks/selections.py keep FOLDER [--results FILE]    # appends what it finds as lines of JSON
 python benchmarks/selections.py table [--results FILE]          # prints a Markdown table for each protocol
+python benchmarks/selections.py means [--results FILE]          # of each candidate over graphs and settings
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from delome.experiment.seed_folder import finished_result
 from delome.experiment.selection import FOLDER, KIND, in_words
 from delome.persistence.documents import read_document
 
-KEYS = ("protocol", "dataset", "tasks", "method", "setting")
+KEYS = ("protocol", "dataset", "columns", "tasks", "method", "setting")
 
 
 def selections(folder: Path) -> list[dict[str, Any]]:
@@ -36,6 +37,7 @@ def selections(folder: Path) -> list[dict[str, Any]]:
             {
                 "protocol": document["protocol"],
                 "dataset": re.sub(r"^file:(.*/)?|\.npz$", "", run["dataset"]),
+                "columns": run["parameters"]["reading"]["columns"],
                 "tasks": run["tasks"],
                 "method": run["method"],
                 "setting": run["parameters"]["setting"],
@@ -60,6 +62,7 @@ def table(lines: list[dict[str, Any]], protocol: str) -> str:
             f"{in_words(each['chosen'])}: {mean(each['validation_aa']):.1f}" for each in line["candidates"]
         )
         graph = line["dataset"] + ("" if line["tasks"] is None else f", first {line['tasks']} tasks")
+        graph += "" if line["columns"] is None else f", {line['columns']} columns"
         spread = f" ± {stdev(line['aa']):.1f}" if len(line["aa"]) > 1 else ""
         rows.append(
             f"| {graph} | {line['setting'].upper()} | `{line['method']}` | {tried} | {in_words(line['winner'])} "
@@ -68,18 +71,38 @@ def table(lines: list[dict[str, Any]], protocol: str) -> str:
     return "\n".join(rows)
 
 
+def means(lines: list[dict[str, Any]], protocol: str) -> str:
+    """Mean validation AA of each candidate over graphs and settings; the best is in bold."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for line in lines:
+        if line["protocol"] == protocol:
+            for each in line["candidates"]:
+                scores = found.setdefault(line["method"], {}).setdefault(in_words(each["chosen"]), [])
+                scores.append(mean(each["validation_aa"]))
+    rows = ["| method | mean validation AA of candidates |", "|---|---|"]
+    for method, candidates in found.items():
+        best = max(map(mean, candidates.values()))
+        texts = [f"{name}: {mean(scores):.1f}" for name, scores in candidates.items()]
+        marked = [
+            f"**{text}**" if mean(scores) == best else text
+            for text, scores in zip(texts, candidates.values(), strict=True)
+        ]
+        rows.append(f"| `{method}` | {'; '.join(marked)} |")
+    return "\n".join(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("keep", "table"))
+    parser.add_argument("command", choices=("keep", "table", "means"))
     parser.add_argument("folder", type=Path, nargs="?", default=Path("runs"))
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/selections.jsonl"))
     arguments = parser.parse_args()
     lines = (
         [json.loads(line) for line in arguments.results.read_text().splitlines()] if arguments.results.exists() else []
     )
-    if arguments.command == "table":
+    if arguments.command != "keep":
         for protocol in dict.fromkeys(line["protocol"] for line in lines):
-            print(f"\n{protocol}\n\n{table(lines, protocol)}")
+            print(f"\n{protocol}\n\n{(table if arguments.command == 'table' else means)(lines, protocol)}")
         return
     fresh = {tuple(line[key] for key in KEYS): line for line in [*lines, *selections(arguments.folder)]}
     arguments.results.write_text("".join(json.dumps(line) + "\n" for line in fresh.values()))
