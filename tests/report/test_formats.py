@@ -57,6 +57,16 @@ def test_files_are_called_by_their_names_unless_two_have_the_same() -> None:
     assert "file:a/cora70.npz,cil" in formats.comma_separated(named(["file:a/cora70.npz", "digits"]))
 
 
+def test_what_was_selected_stands_beside_the_selection_alone() -> None:
+    def record(strength: float, selection: str, run: str) -> Record:
+        config = {"dataset": "digits", "setting": "cil", "method": "ewc", "backbone": "sgc", "strength": strength}
+        return Record(run, run, 0, config, {"split": "x"}, {"aa": 90.0, "af": None}, 3, True, selection)
+
+    chosen = [record(1.0, "honest (first 3 tasks): strength 1", "a"), record(2.0, "benchmark: strength 2", "b")]
+    assert "strength" not in tabulate(chosen).columns and len(tabulate(chosen).rows) == 2
+    assert "strength" in tabulate([*chosen, record(3.0, "", "c")]).columns
+
+
 def test_settings_and_numbers_are_not_broken_into_lines_in_a_narrow_terminal() -> None:
     console = Console(width=80)
     with console.capture() as captured:

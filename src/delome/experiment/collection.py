@@ -142,19 +142,28 @@ def _in_words(split: Any) -> str:
 
 def _with_selections(root: Path, records: list[Record]) -> list[Record]:
     """The records, with those that a selection has chosen or only tried marked."""
-    chosen: dict[str, str] = {}
+    chosen: dict[str, list[str]] = {}
     tried: set[str] = set()
     for file in sorted(root.rglob(f"{SELECTIONS}/*.json")):
         with suppress(PersistenceError, KeyError, TypeError, IndexError, AttributeError):
             found = read_document(file, SELECTION_KIND, MOST)
             best = found["candidates"][found["winner"]]
-            label = selected(found["protocol"], found["tasks"], best["chosen"])
-            before = chosen.get(best["whole"])
-            chosen[best["whole"]] = label if before is None else f"{before} and {label}"
+            chosen.setdefault(best["whole"], []).append(selected(found["protocol"], found["tasks"], best["chosen"]))
             tried |= {each["tried"] for each in found["candidates"]}
     marked = []
     for record in records:
         name = Path(record.folder).name
-        marks = {"selection": chosen.get(name, ""), "candidate": name in tried and name not in chosen}
+        marks = {"selection": _joined(chosen.get(name, [])), "candidate": name in tried and name not in chosen}
         marked.append(Record(**asdict(record) | marks))
     return marked
+
+
+def _joined(selections: list[str]) -> str:
+    """Selections that have chosen the same run, what they have in common said once.
+
+    >>> _joined(["benchmark: strength 1", "honest (first 3 tasks): strength 1"])
+    'benchmark and honest (first 3 tasks): strength 1'
+    """
+    protocols = {each.partition(": ")[0]: None for each in selections}
+    values = {each.partition(": ")[2]: None for each in selections}
+    return f"{' and '.join(protocols)}: {values.popitem()[0]}" if len(values) == 1 else " and ".join(selections)

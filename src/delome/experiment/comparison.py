@@ -195,7 +195,9 @@ def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
     for method in dict.fromkeys(each["method"] for each in settings):
         own = [each for each in settings if each["method"] == method]
         for name in {name: None for each in own for name in each}:
-            if len({repr(each.get(name)) for each in own}) > 1:
+            # what was selected everywhere stands beside the protocol of the selection
+            selected = all(f" {name} " in each.get("selection", "") for each in own)
+            if len({repr(each.get(name)) for each in own}) > 1 and not selected:
                 found[name] = None
     if any("selection" in each for each in settings):
         found["selection"] = None
