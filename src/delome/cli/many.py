@@ -35,7 +35,7 @@ def run_plan(
     from delome.experiment.collection import collect
     from delome.experiment.comparison import tabulate
     from delome.experiment.selection import Selection
-    from delome.report.formats import terminal_table
+    from delome.reporting.formats import terminal_table
 
     selection = Selection.parse(options.select or [], options.select_tasks)
     stop = Stop()

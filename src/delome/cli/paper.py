@@ -152,7 +152,7 @@ def _selection(protocol: str, quick: bool) -> Any:
 
 def _print(documents: list[dict[str, Any]], out: Path) -> None:
     from delome.commands.paper import FOLDER
-    from delome.report.paper import experiment_tables, remarks
+    from delome.reporting.paper import experiment_tables, remarks
 
     console = Console()
     for found in documents:

@@ -106,8 +106,8 @@ def _plan(options: dict[str, Any]) -> Plan:
 
 
 def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
-    from delome.report.tables import accuracy_table, phase_table, summary_lines
-    from delome.report.terminal import literal
+    from delome.reporting.tables import accuracy_table, phase_table, summary_lines
+    from delome.reporting.terminal import literal
 
     console = Console()
     console.print(accuracy_table(result, console.width))

@@ -84,7 +84,7 @@ def run(
                 log.warning("'%s' cannot be written (%s): figures are as they were", folder.path, folder.unwritable)
             _note_ignored(wanted, config)
             watcher.single("drawing figures")
-            from delome.report.figures import write_figures  # takes a second: not before progress is shown
+            from delome.reporting.figures import write_figures  # takes a second: not before progress is shown
 
             figures = [] if folder.unwritable else write_figures(folder, result)
     return Run(result, folder.path, figures)

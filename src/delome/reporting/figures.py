@@ -65,11 +65,11 @@ def curve(result: RunResult) -> Figure:
     """AA after each task, with the range over seeds."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    tasks = np.arange(1, len(result.curve) + 1)
+    tasks = np.arange(len(result.curve))  # numbered as in the matrix
     curves = np.array([seed.matrix.curve for seed in result.seeds])
     axes.plot(tasks, result.curve, marker="o", markersize=4)
     axes.fill_between(tasks, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
-    axes.set(xlabel="tasks learned", ylabel="AA, %", ylim=(0, 102))
+    axes.set(xlabel="after learning task", ylabel="AA, %", ylim=(0, 102))
     axes.set_title(title(result), parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)

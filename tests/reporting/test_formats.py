@@ -7,7 +7,7 @@ from rich.console import Console
 
 from delome.experiment.collection import Record
 from delome.experiment.comparison import ResultTable, tabulate
-from delome.report import formats
+from delome.reporting import formats
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from delome.experiment.comparison import Comparison, ResultTable, Row
 from delome.printable import csv_field
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 
 SHOWN = ("method", "selection")
 """Settings that have a column even if all rows share them."""
