@@ -65,13 +65,15 @@ def test_without_a_terminal_every_task_is_a_line(cli: Cli) -> None:
     assert len(lines) == 3
     assert re.fullmatch(r"delome: task 0 \(1 of 3\): AA \d+\.\d, \d+\.\d s", lines[0])
     for number, line in enumerate(lines[1:], 2):
-        assert re.fullmatch(rf"delome: task {number} of 3: AA \d+\.\d, AF [+-]\d+\.\d, \d+\.\d s", line)
+        assert re.fullmatch(
+            rf"delome: task {number - 1} \({number} of 3\): AA \d+\.\d, AF [+-]\d+\.\d, \d+\.\d s", line
+        )
 
 
 def test_with_several_seeds_the_lines_name_them(cli: Cli) -> None:
     lines = cli(*RUN, "--seeds", "2", "--seed", "4").err.splitlines()
     assert [line.partition(":")[2].split(":")[0] for line in lines] == [
-        f" seed {seed}, task {task} of 3" for seed in (4, 5) for task in (1, 2, 3)
+        f" seed {seed}, task {task} ({task + 1} of 3)" for seed in (4, 5) for task in range(3)
     ]
 
 

@@ -67,7 +67,9 @@ def record(method: str = "delome", seed: int = 0, aa: float = 90.0, **changes: A
     config = {"dataset": "d", "setting": "cil", "method": method, "backbone": "sgc", "memory.budget": 5}
     config |= changes.pop("config", {})
     protocol = {"split": "random 0", "tasks": 3} | changes.pop("protocol", {})
-    made = Record(f"runs/{method}", f"{method}{config}", seed, config, protocol, {"aa": aa, "af": -1.0}, 3, True)
+    made = Record(
+        f"runs/{method}", f"{method}{config}", seed, config, protocol, {"aa": aa, "af": -1.0}, 3, True, [aa], [[aa]]
+    )
     return replace(made, **changes)
 
 

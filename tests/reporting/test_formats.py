@@ -14,7 +14,9 @@ from delome.reporting import formats
 def table() -> ResultTable:
     def record(method: str, seed: int, aa: float) -> Record:
         config = {"dataset": "a_b", "setting": "cil", "method": method, "backbone": "sgc", "memory.budget": 5}
-        return Record(method, method, seed, config, {"split": "x"}, {"aa": aa, "af": None, "bytes": 1e6 + aa}, 3, True)
+        return Record(
+            method, method, seed, config, {"split": "x"}, {"aa": aa, "af": None, "bytes": 1e6 + aa}, 3, True, [aa], None
+        )
 
     records = [record("=delome", 0, 90.0), record("=delome", 1, 92.0), record("ergnn", 0, 80.0)]
     return tabulate(records, metrics=["aa", "af", "bytes"])

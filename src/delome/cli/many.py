@@ -66,8 +66,9 @@ def run_plan(
         console = Console()
         if table.rows:
             console.print(terminal_table(table))
-        for line in [*table.footnotes, f"run folders: {out}"]:
-            console.print(line, highlight=False, markup=False)
+        written = [] if report.report is None else [f"report: {report.report}"]
+        for line in [*table.footnotes, f"run folders: {out}", *written]:
+            console.print(line, highlight=False, markup=False, soft_wrap=line in written)
     if report.failed:
         first = next(iter(report.failed))
         raise DelomeError(f"{counted(len(report.failed), 'run')} failed, {first} because: {report.failed[first]}")
