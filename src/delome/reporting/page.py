@@ -7,13 +7,17 @@ import hashlib
 import json
 import shlex
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata, resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delome.printable import counted
 from delome.reporting.bundle import LICENCE, vega
 from delome.reporting.charts import Figure, config
 from delome.reporting.contents import Contents
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 DIGITS = 6
 """Behind the point, of numbers that are drawn."""
@@ -21,26 +25,33 @@ DIGITS = 6
 
 def html(contents: Contents) -> str:
     """The page; everything that was named elsewhere is escaped, and only its own script may run."""
-    from jinja2 import Environment  # takes a moment to import
-    from markupsafe import Markup
+    from markupsafe import Markup  # takes a moment to import
 
     today = datetime.now(UTC)
     ids = {figure.name: f"figure-{number}-{figure.file_name}"[:80] for number, figure in enumerate(contents.figures)}
     script = f"{vega()}\n{_part('report.js')}"
-    template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_part("report.html"))
-    return template.render(
-        contents=contents,
-        counted=counted,
-        date=f"{today.day} {today:%B %Y}",
-        figures=Markup(_json({"config": config(), "figures": [_data(each, ids) for each in contents.figures]})),
-        ids=ids,
-        licence=LICENCE,
-        quoted_folders=shlex.join(contents.folders),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        style=Markup(_part("report.css")),
-        version=metadata.version("delome"),
+    return str(
+        _template().render(
+            contents=contents,
+            counted=counted,
+            date=f"{today.day} {today:%B %Y}",
+            figures=Markup(_json({"config": config(), "figures": [_data(each, ids) for each in contents.figures]})),
+            ids=ids,
+            licence=LICENCE,
+            quoted_folders=shlex.join(contents.folders),
+            script=Markup(script),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            style=Markup(_part("report.css")),
+            version=metadata.version("delome"),
+        )
     )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment
+
+    return Environment(autoescape=True, keep_trailing_newline=True).from_string(_part("report.html"))
 
 
 def _part(name: str) -> str:
