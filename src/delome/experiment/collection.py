@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,6 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
     marked = []
     for record in records:
         name = Path(record.folder).name
-        marks = {"selection": chosen.get(name, ""), "candidate": name in tried and name not in chosen}
-        marked.append(Record(**asdict(record) | marks))
+        marks: dict[str, Any] = {"selection": chosen.get(name, ""), "candidate": name in tried and name not in chosen}
+        marked.append(replace(record, **marks))
     return marked

@@ -76,7 +76,7 @@ def _changed(config: Mapping[str, Any], given: Mapping[str, Any], own: Sequence[
 
 
 def _names_part(value: Any, name: str, now: Mapping[str, Any]) -> bool:
-    return isinstance(value, str) and name in now
+    return isinstance(value, str) and name in now and "." not in name
 
 
 def _option(name: str, value: Any) -> list[str]:
