@@ -15,7 +15,6 @@ from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder
 
 KIND = "bundle of JavaScript"
-LICENCE = "Vega, Vega-Lite and Vega-Embed: University of Washington Interactive Data Lab and contributors, BSD-3-Clause"
 
 
 @cache
@@ -37,7 +36,7 @@ def _bundled() -> str:
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    script = f"/* {LICENCE} */\n{bundle}".replace("\r", "")
+    script = bundle.replace("\r", "")
     if re.search(r"</script|<!--", script, re.IGNORECASE):
         raise DelomeError("this version of vl-convert cannot be put into a page: install the one in constraints.txt")
     return script

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,7 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
         "axis": {"ticks": False, "domain": False},
     }
     words = [_told("label", "series"), _told("mean", x, ".2f"), _told("std", "std over seeds", ".2f")]
-    across = {"field": "mean", "type": "quantitative", "title": x}
+    across = {"field": "mean", "type": "quantitative", "title": x, "axis": {"tickCount": 6}}
     layers: Data = [
         {
             "mark": {"type": "bar", "height": {"band": 0.62}, "cornerRadiusEnd": 3},
@@ -157,7 +158,7 @@ def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str) -> Spec:
     least = min((row["x"] for row in data if row["x"] > 0), default=1.0)
     with_zero = {"type": "symlog", "constant": least} if any(row["x"] <= 0 for row in data) else {"type": "log"}
     big = max(row["x"] for row in data) >= 10_000
-    ticks = {"tickCount": 4, "labelOverlap": True}
+    ticks = {"values": round_values([row["x"] for row in data]), "labelOverlap": True}
     across = {
         "field": "x",
         "type": "quantitative",
@@ -179,6 +180,22 @@ def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str) -> Spec:
         },
     ]
     return _spec(data, layers, {"x": across}, height=300)
+
+
+def round_values(values: Sequence[float]) -> list[float]:
+    """Round numbers for the ticks of a logarithmic axis: powers of ten over a wide range, digits over a narrow one.
+
+    >>> round_values([0, 2_700, 540_000]), round_values([0.4, 4])
+    ([0.0, 10000.0, 100000.0], [0.5, 1.0, 2.0])
+    """
+    above = [value for value in values if value > 0]
+    if not above:
+        return [0.0]
+    low, high = min(above), max(above)
+    steps = (1,) if high / low >= 100 else (1, 2, 5) if high / low >= 10 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    between = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    return [*([0.0] if min(values) <= 0 else []), *(between or [low])]
 
 
 def _beside(name: str, side: str) -> dict[str, Any]:

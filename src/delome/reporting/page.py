@@ -12,7 +12,7 @@ from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
 
 from delome.printable import counted
-from delome.reporting.bundle import LICENCE, vega
+from delome.reporting.bundle import vega
 from delome.reporting.charts import Figure, config
 from delome.reporting.contents import Contents
 
@@ -29,7 +29,7 @@ def html(contents: Contents) -> str:
 
     today = datetime.now(UTC)
     ids = {figure.name: f"figure-{number}-{figure.file_name}"[:80] for number, figure in enumerate(contents.figures)}
-    script = f"{vega()}\n{_part('report.js')}"
+    script = f"/*\n{_part('licences.txt')}*/\n{vega()}\n{_part('report.js')}"
     return str(
         _template().render(
             contents=contents,
@@ -37,7 +37,6 @@ def html(contents: Contents) -> str:
             date=f"{today.day} {today:%B %Y}",
             figures=Markup(_json({"config": config(), "figures": [_data(each, ids) for each in contents.figures]})),
             ids=ids,
-            licence=LICENCE,
             quoted_folders=shlex.join(contents.folders),
             script=Markup(script),
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
