@@ -47,3 +47,5 @@ def test_pictures_of_a_run_have_the_same_look() -> None:
         (line,) = curve(result).axes[0].lines
         look = look_of(method)
         assert (line.get_color(), line.get_linestyle(), line.get_marker()) == (look.colour, look.line, look.marker)
+    assert (look_of("finetune").marker, look_of("finetune").line) == ("o", "--")
+    assert (look_of("delome").marker, look_of("delome").line) == ("v", "-")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,10 +55,11 @@ def test_the_command_repeats_the_run(options: dict[str, Any]) -> None:
     assert command.count("--set") <= len(options.get("assignments", []))
 
 
-def test_a_run_with_parts_from_elsewhere_imports_nothing_and_says_everything() -> None:
-    config = flat_config(RunConfig.resolve("digits", "finetune")) | {"method": "no_such_module:Mine"}
+def test_a_run_with_parts_from_elsewhere_imports_nothing_and_says_everything(folder: Path) -> None:
+    (folder / "my_methods.py").write_text("raise SystemExit('imported')")
+    config = flat_config(RunConfig.resolve("digits", "finetune")) | {"method": "my_methods:Mine"}
     command = command_of(config, [0])
-    assert command.startswith("delome run --dataset digits --method no_such_module:Mine --backbone sgc --epochs 200")
+    assert command.startswith("delome run --dataset digits --method my_methods:Mine --backbone sgc --epochs 200")
     assert "--set lr=0.005" in command
 
 
