@@ -143,7 +143,11 @@ class Outcome:
     @property
     def notes(self) -> list[str]:
         """What stderr holds beside progress."""
-        return [line for line in self.err.splitlines() if not re.match(r"delome: (seed \d+, )?task \d+ of \d+: ", line)]
+        return [
+            line
+            for line in self.err.splitlines()
+            if not re.match(r"delome: (seed \d+, )?task \d+ \(\d+ of \d+\): ", line)
+        ]
 
     @property
     def document(self) -> dict:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from delome.lazy import exported
 
 if TYPE_CHECKING:
-    from delome.commands import learn, predict, results, run, sweep
+    from delome.commands import learn, predict, report, results, run, sweep
     from delome.datasets import load_graph
     from delome.errors import DelomeError
     from delome.graph import Graph
@@ -46,7 +46,7 @@ else:
     __getattr__, __dir__ = exported(
         __name__,
         {
-            "delome.commands": "learn predict results run sweep",
+            "delome.commands": "learn predict report results run sweep",
             "delome.datasets": "load_graph",
             "delome.errors": "DelomeError",
             "delome.graph": "Graph",
@@ -92,6 +92,7 @@ __all__ = [
     "load",
     "load_graph",
     "predict",
+    "report",
     "results",
     "run",
     "sweep",

@@ -130,7 +130,7 @@ class Watcher:
     def tracker(self, seed: int, task: int, tasks: int) -> Tracker:
         """Tracker of one of so many tasks of a seed."""
         self.tasks += 1
-        return self.single(f"seed {seed}, task {task + 1}")
+        return self.single(f"seed {seed}, task {task}")
 
 
 def _load_checkpoint(phase: str, state: Any, load: Callable[[Any], None]) -> None:

@@ -193,7 +193,7 @@ def test_the_run_folder_holds_configuration_results_and_pictures(cli: Cli, folde
     (run,) = (folder / "runs").iterdir()
     assert run.name.startswith("synthetic-nodes=120-classes=6-noise=8-degree=1-finetune-cil-")
     assert {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file()} == {
-        "config.json", "events.jsonl", "accuracy_matrix.png", "curve.png",
+        "config.json", "events.jsonl", "accuracy_matrix.png", "curve.png", "report.html",
         "seed-3/matrix.csv", "seed-3/result.json", "seed-4/matrix.csv", "seed-4/result.json",
         *(str(file.relative_to(run)) for file in run.glob("seed-*/model/*")),
     }  # fmt: skip
@@ -418,7 +418,7 @@ def test_help_explains_every_command_within_the_terminal_and_names_no_types(
 def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
-    names = ["run", "sweep", "results", "paper", "learn", "predict", "methods", "check", "datasets"]
+    names = ["run", "sweep", "results", "report", "paper", "learn", "predict", "methods", "check", "datasets"]
     assert [line.split()[0] for line in commands] == names
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
@@ -430,7 +430,7 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("delome ", {"run", "sweep", "results", "paper", "learn", "predict", "methods", "datasets", "check"}),
+        ("delome ", {"run", "sweep", "results", "report", "paper", "learn", "predict", "methods", "datasets", "check"}),
         ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
         ("delome run --dataset cora", {"corafull", "cora_ml"}),
         ("delome run --setting ", {"cil", "til"}),
@@ -511,7 +511,7 @@ def test_a_finished_run_on_a_read_only_disk_is_shown_again(
     assert cli("run", *SMALL, "--out", "run").code == 0
     before = {file: file.read_bytes() for file in (folder / "run").rglob("*") if file.is_file()}
     finished = "delome: note: this run was finished before: these are its results, and --fresh runs it again\n"
-    unwritable = "delome: note: 'run' cannot be written (Read-only file system): figures are as they were\n"
+    unwritable = "delome: note: 'run' cannot be written (Read-only file system): figures and report are as they were\n"
     with read_only(folder):
         shown = cli("run", *SMALL, "--out", "run")
         assert (shown.code, shown.err) == (0, finished + unwritable)

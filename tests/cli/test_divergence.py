@@ -73,7 +73,7 @@ def test_a_run_ends_where_it_diverges_and_can_be_taken_up_there(
     assert learner.columns.tasks == [(0, 1)]
     assert not learner.state().not_finite()
     again = cli(*arguments)
-    assert (again.code, again.notes) == (2, ["delome: note: resuming at task 2 of 2", *outcome.notes])
+    assert (again.code, again.notes) == (2, ["delome: note: resuming at task 1 (2 of 2)", *outcome.notes])
     assert snapshot(folder) == before
 
 

@@ -63,28 +63,30 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def test_without_a_terminal_every_task_is_a_line(cli: Cli) -> None:
     lines = cli(*RUN).err.splitlines()
     assert len(lines) == 3
-    assert re.fullmatch(r"delome: task 1 of 3: AA \d+\.\d, \d+\.\d s", lines[0])
+    assert re.fullmatch(r"delome: task 0 \(1 of 3\): AA \d+\.\d, \d+\.\d s", lines[0])
     for number, line in enumerate(lines[1:], 2):
-        assert re.fullmatch(rf"delome: task {number} of 3: AA \d+\.\d, AF [+-]\d+\.\d, \d+\.\d s", line)
+        assert re.fullmatch(
+            rf"delome: task {number - 1} \({number} of 3\): AA \d+\.\d, AF [+-]\d+\.\d, \d+\.\d s", line
+        )
 
 
 def test_with_several_seeds_the_lines_name_them(cli: Cli) -> None:
     lines = cli(*RUN, "--seeds", "2", "--seed", "4").err.splitlines()
     assert [line.partition(":")[2].split(":")[0] for line in lines] == [
-        f" seed {seed}, task {task} of 3" for seed in (4, 5) for task in (1, 2, 3)
+        f" seed {seed}, task {task} ({task + 1} of 3)" for seed in (4, 5) for task in range(3)
     ]
 
 
 def test_a_run_that_is_resumed_says_where(cli: Cli, interrupted: Callable[..., None]) -> None:
     interrupted()
     first, *others = cli(*RUN).err.splitlines()
-    assert first == "delome: note: resuming at task 2 of 3, epoch 4"
-    assert [line.split(":")[1] for line in others] == [" task 2 of 3", " task 3 of 3"]
+    assert first == "delome: note: resuming at task 1 (2 of 3), epoch 4"
+    assert [line.split(":")[1] for line in others] == [" task 1 (2 of 3)", " task 2 (3 of 3)"]
 
 
 def test_a_run_of_several_seeds_that_is_resumed_says_where(cli: Cli, interrupted: Callable[..., None]) -> None:
     interrupted(seeds=2)
-    assert cli(*RUN, "--seeds", "2").notes == ["delome: note: resuming at seed 0, task 2 of 3, epoch 4"]
+    assert cli(*RUN, "--seeds", "2").notes == ["delome: note: resuming at seed 0, task 1 (2 of 3), epoch 4"]
 
 
 @pytest.mark.parametrize("option", ["-q", "--quiet"])
@@ -93,7 +95,7 @@ def test_quiet_leaves_notes_only(option: str, cli: Cli, interrupted: Callable[..
         "delome: note: method finetune has no budget: ignored\n"
     )
     interrupted()
-    assert cli(*RUN, option).err == "delome: note: resuming at task 2 of 3, epoch 4\n"
+    assert cli(*RUN, option).err == "delome: note: resuming at task 1 (2 of 3), epoch 4\n"
 
 
 @pytest.mark.parametrize("option", ["-v", "--verbose"])
@@ -130,9 +132,9 @@ def test_in_a_terminal_bars_show_the_tasks_and_notes_stand_above_them(
     interrupted()
     assert cli(*RUN).err == ""
     screen = terminal.getvalue()
-    assert "loading the graph" in screen and "seed 0, task 2" in screen and "drawing figures" in screen
-    assert "note: resuming at task 2 of 3, epoch 4\n" in screen
-    assert "task 2 of 3:" not in screen
+    assert "loading the graph" in screen and "seed 0, task 1" in screen and "drawing figures" in screen
+    assert "note: resuming at task 1 (2 of 3), epoch 4\n" in screen
+    assert "task 1 (2 of 3):" not in screen
 
 
 def test_quiet_shows_no_bars_in_a_terminal(cli: Cli, terminal: io.StringIO) -> None:
@@ -142,7 +144,7 @@ def test_quiet_shows_no_bars_in_a_terminal(cli: Cli, terminal: io.StringIO) -> N
 
 def test_verbose_prints_lines_above_the_bars(cli: Cli, terminal: io.StringIO) -> None:
     cli(*RUN, "-v")
-    assert "delome: task 3 of 3: AA" in terminal.getvalue()
+    assert "delome: task 2 (3 of 3): AA" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_the_library_logs_and_prints_nothing(
     with RunFolder.open(folder / "run", config, config.stream()) as place:
         run(config, config.stream(), place)
     assert [message.split(":")[0] for message in caplog.messages] == [
-        "resuming at task 2 of 3, epoch 4", "task 2 of 3", "task 3 of 3"
+        "resuming at task 1 (2 of 3), epoch 4", "task 1 (2 of 3)", "task 2 (3 of 3)"
     ]  # fmt: skip
     assert all(record.name.startswith("delome.") for record in caplog.records)
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("delome").handlers)

@@ -232,3 +232,20 @@ def test_a_method_of_ones_own_is_run_resumed_and_loaded_if_it_is_named(
 def test_an_option_is_refused_before_the_dataset_is_loaded(folder: Path) -> None:
     with pytest.raises(ParameterError, match="epochs must be at least 1"):
         delome.run("file:absent.npz", epochs=0)
+
+
+def test_a_run_leaves_a_report_and_is_finished_without_one_too(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = delome.run(HARD, "finetune", epochs=2, out=folder / "r")
+    assert first.report == folder / "r/report.html" and "finetune on " in first.report.read_text()
+    assert first.as_dict()["report"] == str(first.report)
+    first.report.unlink()
+    first.report.mkdir()
+    again = delome.run(HARD, "finetune", epochs=2, out=folder / "r")
+    assert again.report is None and again.as_dict()["report"] is None
+    assert matrices(again) == matrices(first)
+    assert "there is no report: cannot write" in caplog.messages[-1]
+    monkeypatch.setattr("delome.reporting.writing.html", lambda _: [][0])  # a mistake of ours
+    assert delome.run(HARD, "finetune", epochs=2, out=folder / "other").report is None
+    assert caplog.messages[-1] == "there is no report: IndexError: list index out of range"

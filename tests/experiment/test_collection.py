@@ -63,11 +63,25 @@ def test_the_index_notices_what_is_new_changed_gone_or_damaged(runs: Path, tmp_p
     assert len(collect([out])) == 3
 
 
+def test_curves_and_matrices_are_remembered_and_a_run_folder_gets_no_index(runs: Path) -> None:
+    for _ in range(2):  # read, and then from the index
+        for found in collect([runs]):
+            (file,) = Path(found.folder).glob(f"seed-{found.seed}/result.json")
+            written = read_document(file, RESULT_KIND)
+            assert found.matrix is not None and len(found.matrix) == found.tasks == len(found.curve)
+            for own, rows in zip(found.matrix, written["matrix"], strict=True):
+                assert own == [round(value, 3) for value in rows]
+            assert found.curve == pytest.approx(written["curve"], abs=1e-3)
+    assert collect([Path(found.folder)]) and not (Path(found.folder) / INDEX).exists()
+
+
 def record(method: str = "delome", seed: int = 0, aa: float = 90.0, **changes: Any) -> Record:
     config = {"dataset": "d", "setting": "cil", "method": method, "backbone": "sgc", "memory.budget": 5}
     config |= changes.pop("config", {})
     protocol = {"split": "random 0", "tasks": 3} | changes.pop("protocol", {})
-    made = Record(f"runs/{method}", f"{method}{config}", seed, config, protocol, {"aa": aa, "af": -1.0}, 3, True)
+    made = Record(
+        f"runs/{method}", f"{method}{config}", seed, config, protocol, {"aa": aa, "af": -1.0}, 3, True, [aa], [[aa]]
+    )
     return replace(made, **changes)
 
 

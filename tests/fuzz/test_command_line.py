@@ -20,7 +20,7 @@ from delome.experiment import RunFolder
 from delome.experiment.results import RunResult
 from delome.methods import METHODS
 from delome.parameters import all_parameters
-from delome.report.figures import write_figures
+from delome.reporting.figures import write_figures
 
 Cli = Callable[..., Any]
 
@@ -172,7 +172,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         drawn.add(result.config.dataset)
         return write_figures(run, result)
 
-    monkeypatch.setattr("delome.report.figures.write_figures", write_figures_once)
+    monkeypatch.setattr("delome.reporting.figures.write_figures", write_figures_once)
     ring = np.arange(24)
     graph: dict[str, Any] = {
         "adj_indices": (ring + 1) % 24,

@@ -31,7 +31,7 @@ from delome.persistence.documents import read_document, write_document
 from delome.persistence.reading import parse_json, sha256_of
 from delome.persistence.state import State
 from delome.persistence.state_files import MANIFEST, load_state, save_state
-from delome.report.tables import summary_lines
+from delome.reporting.tables import summary_lines
 
 Attempt = Callable[[Callable[[], Any]], Any]
 

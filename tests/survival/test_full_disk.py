@@ -45,12 +45,14 @@ def config() -> RunConfig:
 
 @pytest.fixture
 def command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """The same as a command line; a note takes the place of its pictures, which take longer than all else."""
+    """The same as a command line; a note takes the place of its pictures and report, which take longer than all
+    else."""
 
     def note(folder: RunFolder, result: RunResult) -> list[Path]:
         return [folder.write("note.txt", lambda temporary: temporary.write_text(str(result.aa[0])))]
 
-    monkeypatch.setattr("delome.report.figures.write_figures", note)
+    monkeypatch.setattr("delome.reporting.figures.write_figures", note)
+    monkeypatch.setattr("delome.reporting.writing.leave_report", lambda folder: None)
     monkeypatch.setattr("delome.cli.app", typer.main.get_command(app))  # made once, not for every call
     return (
         "run", "--dataset", TINY, "--method", "replay", "--budget", "2", "--epochs", "1", "--set", "hidden=2",

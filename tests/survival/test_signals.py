@@ -88,7 +88,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_when_the_printed_command_is_given(
     again = cli(*shlex.split(printed)[1:])
     assert again.code == 0
     (resuming,) = again.notes
-    assert re.fullmatch(r"delome: note: resuming at task \d of 3(, epoch \d+)?", resuming)
+    assert re.fullmatch(r"delome: note: resuming at task \d \(\d of 3\)(, epoch \d+)?", resuming)
     assert left(folder / "stopped") == left(folder / "whole")
     assert again.document["matrices"] == whole["matrices"]
 
@@ -118,7 +118,7 @@ def test_a_run_that_is_asked_twice_ends_in_the_middle_of_a_step(
             wait_for("task", run, process)
             process.send_signal(number)
             assert process.stderr is not None
-            assert process.stderr.readline().startswith("delome: task 1 of 2: ")
+            assert process.stderr.readline().startswith("delome: task 0 (1 of 2): ")
             assert process.stderr.readline() == "delome: note: stopping after this step; once more stops at once\n"
             process.send_signal(number)
             _, err = process.communicate()
@@ -165,7 +165,7 @@ def test_a_signal_that_is_ignored_stays_ignored(folder: Path) -> None:
         process.send_signal(signal.SIGHUP)
         _, err = process.communicate()
     assert process.returncode == 0
-    assert all(re.match(r"delome: task \d of 3: ", line) for line in err.splitlines())
+    assert all(re.match(r"delome: task \d \(\d of 3\): ", line) for line in err.splitlines())
 
 
 LEARN = (

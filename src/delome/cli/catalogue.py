@@ -131,7 +131,7 @@ def show(
     """
     from delome.datasets.catalogue import load_graph, parse_name
     from delome.graph.statistics import GraphStatistics
-    from delome.report.datasets import describe_dataset
+    from delome.reporting.datasets import describe_dataset
     from delome.streams.task_stream import TaskStream
 
     with shown_progress(quiet, verbose) as progress, progress.watching():

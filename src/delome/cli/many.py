@@ -35,7 +35,7 @@ def run_plan(
     from delome.experiment.collection import collect
     from delome.experiment.comparison import tabulate
     from delome.experiment.selection import Selection
-    from delome.report.formats import terminal_table
+    from delome.reporting.formats import terminal_table
 
     selection = Selection.parse(options.select or [], options.select_tasks)
     stop = Stop()
@@ -66,8 +66,9 @@ def run_plan(
         console = Console()
         if table.rows:
             console.print(terminal_table(table))
-        for line in [*table.footnotes, f"run folders: {out}"]:
-            console.print(line, highlight=False, markup=False)
+        written = [] if report.report is None else [f"report: {report.report}"]
+        for line in [*table.footnotes, f"run folders: {out}", *written]:
+            console.print(line, highlight=False, markup=False, soft_wrap=line in written)
     if report.failed:
         first = next(iter(report.failed))
         raise DelomeError(f"{counted(len(report.failed), 'run')} failed, {first} because: {report.failed[first]}")

@@ -13,7 +13,7 @@ from delome.cli.app import tell
 from delome.errors import ParameterError, one_line
 
 if TYPE_CHECKING:
-    from delome.report.progress import RunProgress, SweepProgress
+    from delome.reporting.progress import RunProgress, SweepProgress
 
 
 class Lines(logging.Handler):
@@ -27,7 +27,7 @@ class Lines(logging.Handler):
 @contextmanager
 def shown_progress(quiet: bool, verbose: bool) -> Iterator[RunProgress]:
     """While this block runs, progress and what the library logs are shown as the options ask for."""
-    from delome.report.progress import RunProgress
+    from delome.reporting.progress import RunProgress
 
     with _logged(quiet, verbose) as (console, bars):
         yield RunProgress(console, bars)
@@ -36,7 +36,7 @@ def shown_progress(quiet: bool, verbose: bool) -> Iterator[RunProgress]:
 @contextmanager
 def shown_sweep(quiet: bool, verbose: bool) -> Iterator[SweepProgress]:
     """The same for a command with many runs."""
-    from delome.report.progress import SweepProgress
+    from delome.reporting.progress import SweepProgress
 
     with _logged(quiet, verbose) as (console, bars):
         progress = SweepProgress(console, bars)

@@ -70,7 +70,8 @@ def paper(
     EXPERIMENT is a name that 'delome paper list' shows, several with commas between them, or all.
 
     Any graph can take the place of a published one (--datasets): the protocol stays, and nothing is reported. Runs are
-    shared between experiments, and never run twice: give the same command again to resume or to extend.
+    shared between experiments, and never run twice: give the same command again to resume or to extend. The folder gets
+    a report for a browser, report.html; see 'delome report --help'.
     """
     if experiment == "list":
         _list(as_json)
@@ -109,7 +110,7 @@ def paper(
     if as_json:
         print(json.dumps(report.as_dict(), allow_nan=False))
     else:
-        _print(report.documents, out)
+        _print(report.documents, out, report.report)
     if report.failed:
         first = next(iter(report.failed))
         raise DelomeError(f"{counted(len(report.failed), 'run')} failed, {first} because: {report.failed[first]}")
@@ -150,9 +151,9 @@ def _selection(protocol: str, quick: bool) -> Any:
     return None if quick else found
 
 
-def _print(documents: list[dict[str, Any]], out: Path) -> None:
-    from delome.commands.paper import FOLDER
-    from delome.report.paper import experiment_tables, remarks
+def _print(documents: list[dict[str, Any]], out: Path, report: Path | None) -> None:
+    from delome.paper.measured import FOLDER
+    from delome.reporting.paper import experiment_tables, remarks
 
     console = Console()
     for found in documents:
@@ -160,4 +161,6 @@ def _print(documents: list[dict[str, Any]], out: Path) -> None:
             console.print(table)
         for line in remarks(found):
             console.print(line, highlight=False, markup=False)
-    console.print(f"numbers as CSV and JSON: {out / FOLDER}", highlight=False, markup=False, soft_wrap=True)
+    written = [] if report is None else [f"report: {report}"]
+    for line in [f"numbers as CSV and JSON: {out / FOLDER}", *written]:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -43,7 +43,7 @@ def results(
     """
     from delome.experiment.collection import collect
     from delome.experiment.comparison import tabulate
-    from delome.report import formats
+    from delome.reporting import formats
 
     if form not in FORMATS:
         raise ParameterError(unknown("format", form, FORMATS))

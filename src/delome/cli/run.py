@@ -17,6 +17,7 @@ from delome.errors import ParameterError
 from delome.experiment.options import RunOptions, SweepOptions
 
 if TYPE_CHECKING:
+    from delome.commands import Run
     from delome.experiment.plan import Plan
 
 
@@ -52,6 +53,8 @@ def run(
 
     A run that was interrupted, even killed, resumes when the same command is given again, and ends with the identical
     result.
+
+    The run folder gets a report for a browser, report.html; 'delome report' makes one of many runs.
 
     Several values with commas between them, as in --method delome,ergnn --budget 5,20, are several runs: see
     'delome sweep --help'.
@@ -91,7 +94,7 @@ def run(
     if as_json:
         print(json.dumps(found.as_dict(), allow_nan=False))
         return
-    _print_result(found.result, found.folder, found.figures)
+    _print_result(found)
 
 
 def _plan(options: dict[str, Any]) -> Plan:
@@ -105,14 +108,16 @@ def _plan(options: dict[str, Any]) -> Plan:
     return Plan(given | {"set": {name.strip(): value.strip() for name, _, value in assigned}})
 
 
-def _print_result(result: Any, folder: Path, figures: list[Path]) -> None:
-    from delome.report.tables import accuracy_table, phase_table, summary_lines
-    from delome.report.terminal import literal
+def _print_result(found: Run) -> None:
+    from delome.reporting.tables import accuracy_table, phase_table, summary_lines
+    from delome.reporting.terminal import literal
 
-    console = Console()
+    console, result = Console(), found.result
     console.print(accuracy_table(result, console.width))
     console.print(phase_table(result))
     for line in summary_lines(result):
         console.print(line, highlight=False)
-    drawn = f" ({', '.join(figure.name for figure in figures)})" if figures else ""
-    console.print(f"run folder: {literal(folder)}{drawn}", highlight=False, soft_wrap=True)
+    drawn = f" ({', '.join(figure.name for figure in found.figures)})" if found.figures else ""
+    console.print(f"run folder: {literal(found.folder)}{drawn}", highlight=False, soft_wrap=True)
+    if found.report is not None:
+        console.print(f"report: {literal(found.report)}", highlight=False, soft_wrap=True)

@@ -32,6 +32,8 @@ def sweep(
     A plan is TOML: options of 'delome run', each a value or a list, and parameters of methods under [set].
     [[override]] with when = { … } changes options of some runs, [[exclude]] leaves some out, [select] chooses
     parameters on validation nodes. Give the same command again to resume, or to add what is new in the plan.
+
+    The folder gets a report for a browser, report.html, of all its runs; see 'delome report --help'.
     """
     from delome.experiment.plan import Plan
 

@@ -2,8 +2,21 @@
 
 from delome.commands.learn import Learned, learn
 from delome.commands.predict import Predicted, predict
+from delome.commands.report import Report, report
 from delome.commands.results import results
 from delome.commands.run import Run, run
 from delome.commands.sweep import SweepReport, sweep
 
-__all__ = ["Learned", "Predicted", "Run", "SweepReport", "learn", "predict", "results", "run", "sweep"]
+__all__ = [
+    "Learned",
+    "Predicted",
+    "Report",
+    "Run",
+    "SweepReport",
+    "learn",
+    "predict",
+    "report",
+    "results",
+    "run",
+    "sweep",
+]

@@ -16,15 +16,12 @@ from delome.errors import ParameterError, PersistenceError
 from delome.experiment.config import RunConfig
 from delome.experiment.selection import Selection
 from delome.paper.experiment import NAMES, Experiment, load_experiment
-from delome.paper.measured import KIND, comma_separated, described, document
+from delome.paper.measured import FOLDER, KIND, comma_separated, described, document
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
 
 log = logging.getLogger(__name__)
-
-FOLDER = "paper"
-"""Where documents of experiments are, beside the runs."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +31,12 @@ class PaperReport:
     out: Path
     documents: list[dict[str, Any]]
     failed: dict[str, str] = field(default_factory=dict)
+    report: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of the command."""
-        return {"out": str(self.out), "experiments": self.documents, "failed": self.failed}
+        report = None if self.report is None else str(self.report)
+        return {"out": str(self.out), "experiments": self.documents, "failed": self.failed, "report": report}
 
 
 def asked_for(
@@ -97,7 +96,8 @@ def paper(
     """Runs experiments of the paper (``all`` of them) into run folders below ``out``, and compares.
 
     What is finished is never run again, and what experiments share is run once. Other ``datasets`` may take the place
-    of the published ones. ``how`` is that of `run_sweep`. The documents are left in ``out/paper``.
+    of the published ones. ``how`` is that of `run_sweep`. The documents are left in ``out/paper``, and a
+    ``report.html`` of everything in ``out``.
     """
     place, root = Path(out), None if data_root is None else Path(data_root)
     documents, failed = [], dict[str, str]()
@@ -130,7 +130,9 @@ def paper(
             )
         _write(found, place / FOLDER)
         documents.append(found)
-    return PaperReport(place, documents, failed)
+    from delome.reporting.writing import leave_report  # takes a second: not before the runs
+
+    return PaperReport(place, documents, failed, leave_report(place))
 
 
 def paper_estimate(

@@ -1,4 +1,4 @@
-"""A whole run in one call: configuration, stream, run folder, figures."""
+"""A whole run in one call: configuration, stream, run folder, figures, report."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ class Run:
     result: RunResult
     folder: Path
     figures: list[Path]
+    report: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of a run."""
-        return self.result.as_dict() | {"folder": str(self.folder)}
+        report = None if self.report is None else str(self.report)
+        return self.result.as_dict() | {"folder": str(self.folder), "report": report}
 
 
 def run(
@@ -81,13 +83,17 @@ def run(
             if watcher.tasks == 0:
                 log.warning("this run was finished before: these are its results, and --fresh runs it again")
             if folder.unwritable:
-                log.warning("'%s' cannot be written (%s): figures are as they were", folder.path, folder.unwritable)
+                log.warning(
+                    "'%s' cannot be written (%s): figures and report are as they were", folder.path, folder.unwritable
+                )
             _note_ignored(wanted, config)
             watcher.single("drawing figures")
-            from delome.report.figures import write_figures  # takes a second: not before progress is shown
+            from delome.reporting.figures import write_figures  # takes a second: not before progress is shown
+            from delome.reporting.writing import leave_report
 
             figures = [] if folder.unwritable else write_figures(folder, result)
-    return Run(result, folder.path, figures)
+            report = None if folder.unwritable else leave_report(folder.path)
+    return Run(result, folder.path, figures, report)
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class SweepReport:
     found: int
     failed: dict[str, str] = field(default_factory=dict)
     selections: dict[str, str] = field(default_factory=dict)
+    report: Path | None = None
 
     @property
     def configs(self) -> list[RunConfig]:
@@ -51,6 +52,7 @@ class SweepReport:
             "finished": self.finished,
             "finished_before": self.found,
             "failed": self.failed,
+            "report": None if self.report is None else str(self.report),
         }
 
 
@@ -73,9 +75,10 @@ def sweep(
 
     What is finished is never computed again, so that more seeds, or one more method, add only what is missing. With a
     selection each method's parameters are first chosen on validation nodes; only the runs of winners are reported.
+    What ``out`` holds then is shown by its ``report.html``.
     """
     plan = plan if isinstance(plan, Plan) else Plan.read(Path(plan))
-    return sweep_configs(
+    done = sweep_configs(
         plan.configs(),
         out,
         select=select or Selection.of(plan.select),
@@ -90,6 +93,9 @@ def sweep(
         watch=watch,
         stop=stop,
     )
+    from delome.reporting.writing import leave_report  # takes a second: not before the runs
+
+    return replace(done, report=leave_report(done.out))
 
 
 def sweep_configs(

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from delome.persistence.documents import read_document, write_document
 
 INDEX, INDEX_KIND = ".index.json", "index of results"
 MOST = 1 << 30
+MOST_TASKS = 100
+"""Of streams whose accuracy matrices are remembered; those of longer ones are in ``matrix.csv``."""
 PRUNED = ("model", "progress")
 _BESIDE = re.compile(r"^\.|\.backup-\d+$")
 
@@ -28,7 +30,8 @@ _BESIDE = re.compile(r"^\.|\.backup-\d+$")
 class Record:
     """One seed of a run: its configuration (parameters under dotted names), how it was measured, and what came out.
 
-    ``selection`` names the protocol by which its parameters were chosen; a ``candidate`` was tried and not chosen.
+    ``matrix`` has the class-balanced accuracies, of streams of at most `MOST_TASKS` tasks. ``selection`` names the
+    protocol by which its parameters were chosen; a ``candidate`` was tried and not chosen.
     """
 
     folder: str
@@ -39,6 +42,8 @@ class Record:
     metrics: dict[str, float | None]
     tasks: int
     finished: bool
+    curve: list[float]
+    matrix: list[list[float]] | None
     selection: str = ""
     candidate: bool = False
 
@@ -79,7 +84,7 @@ def _records(root: Path, problems: list[str]) -> list[Record]:
                 continue
             entry = {"stamp": stamp, "record": asdict(record)}
         fresh[name] = entry
-    if fresh != known:
+    if fresh != known and not (root / CONFIG).exists():  # a run folder is read as fast without one
         with suppress(OSError, PersistenceError):  # on a read-only disk everything is read again
             write_document(root / INDEX, INDEX_KIND, {"files": fresh})
     # the folder may have been moved since
@@ -131,7 +136,13 @@ def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]
         metrics=metrics,
         tasks=len(found["tasks"]),
         finished=bool(found["finished"]),
+        curve=[round(float(value), 3) for value in found["curve"]],
+        matrix=_rounded(found["matrix"]) if len(found["tasks"]) <= MOST_TASKS else None,
     )
+
+
+def _rounded(rows: Any) -> list[list[float]]:
+    return [[round(float(value), 3) for value in row] for row in rows]
 
 
 def _in_words(split: Any) -> str:
@@ -153,8 +164,9 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
     marked = []
     for record in records:
         name = Path(record.folder).name
-        marks = {"selection": _joined(chosen.get(name, [])), "candidate": name in tried and name not in chosen}
-        marked.append(Record(**asdict(record) | marks))
+        label = _joined(chosen.get(name, []))
+        marks: dict[str, Any] = {"selection": label, "candidate": name in tried and name not in chosen}
+        marked.append(replace(record, **marks))
     return marked
 
 

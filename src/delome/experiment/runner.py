@@ -46,7 +46,9 @@ def run(
             result = place.resume(learner, len(stream))
         remaining = list(stream)[len(result.tasks) :]
         for task in remaining:
-            name = ("" if len(config.seeds) == 1 else f"seed {seed}, ") + f"task {task.index + 1} of {len(stream)}"
+            name = (
+                "" if len(config.seeds) == 1 else f"seed {seed}, "
+            ) + f"task {task.index} ({task.index + 1} of {len(stream)})"
             tracker = make_tracker(seed, task.index, len(stream))
             if place is not None:
                 tracker.checkpoints = checkpoints = place.checkpoints(task.index)

@@ -154,6 +154,12 @@ def load_experiment(name: str) -> Experiment:
     return Experiment(name=name, rows=rows, **content)
 
 
+@cache
+def methods_by_label() -> dict[str, str]:
+    """Methods by the names that they have in the paper."""
+    return {label: content["method"] for label, content in _read("methods.toml").items()}
+
+
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads((resources.files("delome.paper") / name).read_text(encoding="utf-8"))
 

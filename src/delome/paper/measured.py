@@ -13,8 +13,8 @@ from delome.paper.experiment import Cell, Experiment
 from delome.paper.reported import Reported, notes, reported_numbers
 from delome.printable import csv_field
 
-KIND = "experiment"
-"""Of the documents of experiments."""
+KIND, FOLDER = "experiment", "paper"
+"""Of the documents of experiments, and where they are, beside the runs."""
 
 COLUMNS = ("dataset", "row", "x", "metric", "measured", "std", "seeds", "reported", "reported_std", "selection")
 

@@ -23,7 +23,7 @@ def cache_root(data_root: str | Path | None = None) -> Path:
     """``data_root`` if given, else the folder in ``DELOME_DATA``, else ``delome`` in the platform's cache folder."""
     chosen = str(data_root) if data_root is not None else os.environ.get("DELOME_DATA", "")
     try:
-        root = Path(chosen).expanduser().absolute() if chosen else _platform_cache() / "delome"
+        root = Path(chosen).expanduser().absolute() if chosen else platform_cache() / "delome"
         with suppress(FileNotFoundError):
             root.stat()
     except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, an unknown home
@@ -50,7 +50,8 @@ def complete_layout(folder: Path, layouts: Iterable[Sequence[str]]) -> list[Path
     return []
 
 
-def _platform_cache() -> Path:
+def platform_cache() -> Path:
+    """Where programs of this platform keep what they can make again."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":

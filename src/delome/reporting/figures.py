@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from delome.errors import one_line
 from delome.experiment.folder import RunFolder
 from delome.experiment.results import RunResult
+from delome.reporting.looks import look_of
 
 
 def write_figures(folder: RunFolder, result: RunResult) -> list[Path]:
@@ -50,10 +51,11 @@ def accuracy_matrix(result: RunResult) -> Figure:
     image = axes.imshow(values, vmin=0, vmax=100, cmap="viridis")
     figure.colorbar(image, label="class-balanced accuracy, %")
     if tasks <= 12:
+        digits = 1 if np.nanmax(values) - np.nanmin(values) < 10 else 0  # what colours hardly show
         for t in range(tasks):
             for j in range(t + 1):
                 colour = "white" if values[t, j] < 60 else "black"
-                axes.text(j, t, f"{values[t, j]:.0f}", ha="center", va="center", color=colour)
+                axes.text(j, t, f"{values[t, j]:.{digits}f}", ha="center", va="center", color=colour)
     axes.set(xlabel="evaluated task", ylabel="after learning task")
     axes.set_title(title(result), parse_math=False)
     if tasks <= 12:
@@ -65,11 +67,12 @@ def curve(result: RunResult) -> Figure:
     """AA after each task, with the range over seeds."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    tasks = np.arange(1, len(result.curve) + 1)
+    tasks = np.arange(len(result.curve))  # numbered as in the matrix
     curves = np.array([seed.matrix.curve for seed in result.seeds])
-    axes.plot(tasks, result.curve, marker="o", markersize=4)
-    axes.fill_between(tasks, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
-    axes.set(xlabel="tasks learned", ylabel="AA, %", ylim=(0, 102))
+    look = look_of(result.config.method)
+    axes.plot(tasks, result.curve, color=look.colour, linestyle=look.line, marker=look.marker, markersize=4)
+    axes.fill_between(tasks, curves.min(axis=0), curves.max(axis=0), color=look.colour, alpha=0.2)
+    axes.set(xlabel="after learning task", ylabel="AA, %", ylim=(0, 102))
     axes.set_title(title(result), parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from delome.report.progress import RunProgress
+from delome.reporting.progress import RunProgress
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def test_one_bar_counts_the_tasks_of_all_seeds_and_one_the_steps_of_a_phase(prog
     assert bars(progress) == [("loading the graph", 0, None)]
     with progress.watching([4, 5]):
         tracker = progress.tracker(4, 0, 3)
-        assert bars(progress) == [("seed 4, task 1", 0, 6)]
+        assert bars(progress) == [("seed 4, task 0", 0, 6)]
         with tracker.phase("train", total=2) as step:
             assert bars(progress)[1] == ("train", 0, 2)
             step()
             assert bars(progress)[1] == ("train", 1, 2)
         progress.tracker(5, 1, 3)
-        assert bars(progress) == [("seed 5, task 2", 4, 6)]
+        assert bars(progress) == [("seed 5, task 1", 4, 6)]
         progress.single("drawing figures")
         assert bars(progress) == [("drawing figures", 6, 6)]
     assert progress.tasks == 2

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from delome.experiment.sweep import Sweep, name_of
 from delome.progress import Tracker, Watcher
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 
 
 class RunProgress(Watcher):
@@ -100,6 +100,7 @@ class SweepProgress:
         lines = Table.grid(padding=(0, 2))
         for job, tasks in running.items():
             bar = ProgressBar(sweep.tasks[job], tasks, width=20)
-            lines.add_row(literal(name_of(job)), bar, f"task {min(tasks + 1, sweep.tasks[job])} of {sweep.tasks[job]}")
+            number = min(tasks, sweep.tasks[job] - 1)
+            lines.add_row(literal(name_of(job)), bar, f"task {number} ({number + 1} of {sweep.tasks[job]})")
         stopping = ["stopping: every run finishes its step and writes a checkpoint"] if sweep.stopped else []
         self.live.update(Group(f"{counts}{left}", lines, *stopping))

@@ -7,14 +7,16 @@ from rich.console import Console
 
 from delome.experiment.collection import Record
 from delome.experiment.comparison import ResultTable, tabulate
-from delome.report import formats
+from delome.reporting import formats
 
 
 @pytest.fixture
 def table() -> ResultTable:
     def record(method: str, seed: int, aa: float) -> Record:
         config = {"dataset": "a_b", "setting": "cil", "method": method, "backbone": "sgc", "memory.budget": 5}
-        return Record(method, method, seed, config, {"split": "x"}, {"aa": aa, "af": None, "bytes": 1e6 + aa}, 3, True)
+        return Record(
+            method, method, seed, config, {"split": "x"}, {"aa": aa, "af": None, "bytes": 1e6 + aa}, 3, True, [aa], None
+        )
 
     records = [record("=delome", 0, 90.0), record("=delome", 1, 92.0), record("ergnn", 0, 80.0)]
     return tabulate(records, metrics=["aa", "af", "bytes"])
@@ -46,7 +48,7 @@ def named(datasets: list[str]) -> ResultTable:
             "aa": 92.0,
             "micro_aa": 93.0,
         }
-        return Record(dataset, dataset, 0, config, {"split": "x"}, metrics, 3, True)
+        return Record(dataset, dataset, 0, config, {"split": "x"}, metrics, 3, True, [], [])
 
     return tabulate(list(map(record, datasets)), metrics=["validation_aa", "validation_learning", "aa", "micro_aa"])
 
@@ -60,7 +62,7 @@ def test_files_are_called_by_their_names_unless_two_have_the_same() -> None:
 def test_what_was_selected_stands_beside_the_selection_alone() -> None:
     def record(strength: float, selection: str, run: str) -> Record:
         config = {"dataset": "digits", "setting": "cil", "method": "ewc", "backbone": "sgc", "strength": strength}
-        return Record(run, run, 0, config, {"split": "x"}, {"aa": 90.0, "af": None}, 3, True, selection)
+        return Record(run, run, 0, config, {"split": "x"}, {"aa": 90.0, "af": None}, 3, True, [], [], selection)
 
     chosen = [record(1.0, "honest (first 3 tasks): strength 1", "a"), record(2.0, "benchmark: strength 2", "b")]
     assert "strength" not in tabulate(chosen).columns and len(tabulate(chosen).rows) == 2

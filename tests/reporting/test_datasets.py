@@ -9,7 +9,7 @@ from rich.console import Console
 
 from delome import Graph, TaskStream
 from delome.graph.statistics import GraphStatistics
-from delome.report.datasets import describe_dataset
+from delome.reporting.datasets import describe_dataset
 
 
 def described(graph: Graph, name: str = "mine", classes_per_task: int = 2) -> str:

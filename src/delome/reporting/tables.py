@@ -9,7 +9,7 @@ from rich.text import Text
 
 from delome.experiment.results import RunResult
 from delome.printable import counted
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 
 FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
 """Characters of the columns beside the matrix, of a column of accuracies, and of one that stands for many."""

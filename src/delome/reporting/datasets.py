@@ -12,7 +12,7 @@ from rich.table import Table
 from delome.datasets.sources.published import Published
 from delome.graph.statistics import GraphStatistics
 from delome.printable import counted
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 from delome.streams.task_stream import TaskStream
 
 BAR_WIDTH = 40

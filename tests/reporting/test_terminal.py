@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 
 
 @pytest.mark.parametrize("text", ["plain", "[bold]no markup[/bold]", "[/x]", "run[first]", "a\\[b]"])

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from delome.experiment.comparison import Comparison, ResultTable, Row
 from delome.printable import csv_field
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(

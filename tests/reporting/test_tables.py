@@ -10,7 +10,7 @@ from rich.text import Text
 
 from delome.experiment import RunConfig, RunResult, SeedResult, TaskResult
 from delome.learning.footprint import Footprint
-from delome.report.tables import accuracy_table, phase_table, summary_lines
+from delome.reporting.tables import accuracy_table, phase_table, summary_lines
 
 HAND_COMPUTED = [[90.0], [80.0, 70.0], [60.0, 65.0, 95.0]]
 

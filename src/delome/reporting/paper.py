@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from delome.report.terminal import literal
+from delome.reporting.terminal import literal
 
 HEADINGS = {
     "aa": "AA",

@@ -1,0 +1,324 @@
+"""Figures as Vega-Lite specifications: data, and which column is which axis. Names from elsewhere are data only."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from delome.reporting.labels import SIDES, sides_of
+from delome.reporting.looks import Look
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+HIDDEN = "hidden"
+"""The parameter of a figure that lists the methods which are switched off."""
+MOST_NUMBERS = 12
+"""Tasks of an accuracy matrix whose cells have room for numbers."""
+
+Data = list[dict[str, Any]]
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its name in links and files, what stands above and below it, and its specification.
+
+    ``size`` is ``wide``, ``half`` or ``cell``, the share of a page that it takes; ``limits`` are those of the colours
+    of a heat map, its own and those of all it is compared with.
+    """
+
+    name: str
+    title: str
+    caption: str
+    spec: Spec
+    size: str = "half"
+    limits: tuple[float, float] | None = None
+    shared_limits: tuple[float, float] | None = None
+
+    @property
+    def file_name(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A series by name: the method by which it is switched on and off, and its look."""
+
+    label: str
+    method: str
+    look: Look
+
+
+def config(ink: str = "currentColor") -> Spec:
+    """What all figures share; on a page the ink is that of the text around them, also in the dark and on paper."""
+    axis = {f"{part}Color": ink for part in ("label", "title", "grid", "domain", "tick")}
+    quiet = {"gridOpacity": 0.13, "domainOpacity": 0.35, "tickOpacity": 0.35}
+    text = {"titleFontWeight": 500, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 190}
+    return {
+        "font": FONT,
+        "background": None,
+        "view": {"stroke": None},
+        "axis": axis | quiet | text,
+        "legend": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "labelFontSize": 12,
+            "labelLimit": 300,
+            "symbolStrokeWidth": 2,
+        },
+        "text": {"color": ink, "fontSize": 12},
+        "title": {"color": ink},
+    }
+
+
+def lines(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = False, reported: bool = False) -> Spec:
+    """Means over seeds against a number, with a band from ``low`` to ``high``; what was ``reported`` is hollow."""
+    places = sorted({row["x"] for row in data})
+    ticks = {"values": places} if log and len(places) <= 10 else {"tickMinStep": 1, "tickCount": 8}
+    across = {
+        "field": "x",
+        "type": "quantitative",
+        "title": x,
+        "scale": {"type": "log", "nice": False, "padding": 16}
+        if log
+        else {"zero": False, "nice": False, "padding": 12},
+        "axis": {"grid": False, "format": ".3~s" if places[-1] >= 1000 else ".3~g", **ticks},
+    }
+    up = _measure("mean", y)
+    words = [_told("label", "series"), _told("x", x, ".4~g"), _told("mean", y, ".2f")]
+    looks = _scales(series, "colour", "shape", "dash")
+    layers = [
+        {
+            "mark": {"type": "area", "opacity": 0.16},
+            "encoding": {"y": _measure("low", y), "y2": {"field": "high"}, "color": looks["colour"]},
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 2.25},
+            "encoding": {"y": up, "color": looks["colour"], "strokeDash": looks["dash"]},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
+            "encoding": {"y": up, "color": looks["colour"], "shape": looks["shape"], "tooltip": words},
+        },
+    ]
+    if reported:
+        layers.append(
+            {
+                "transform": [{"filter": "datum.reported != null"}],
+                "mark": {"type": "point", "filled": False, "size": 90, "strokeWidth": 2},
+                "encoding": {"y": _measure("reported", y), "color": looks["colour"], "shape": looks["shape"]},
+            }
+        )
+    return _spec(data, layers, {"x": across}, height=300)
+
+
+def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False) -> Spec:
+    """A bar for each series with the standard deviation over seeds; a tick is what was reported."""
+    looks = _scales(series, "colour")
+    labels = [each.label for each in series]
+    down = {
+        "field": "label",
+        "type": "nominal",
+        "title": None,
+        "sort": labels,
+        "axis": {"ticks": False, "domain": False},
+    }
+    words = [_told("label", "series"), _told("mean", x, ".2f"), _told("std", "std over seeds", ".2f")]
+    across = {"field": "mean", "type": "quantitative", "title": x, "axis": {"tickCount": 6}}
+    layers: Data = [
+        {
+            "mark": {"type": "bar", "height": {"band": 0.62}, "cornerRadiusEnd": 3},
+            "encoding": {"x": across, "color": looks["colour"], "tooltip": words},
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 1.5, "color": "currentColor"},
+            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+        },
+    ]
+    if reported:
+        layers.append(
+            {
+                "transform": [{"filter": "datum.reported != null"}],
+                "mark": {"type": "tick", "thickness": 3, "color": "currentColor", "size": 22},
+                "encoding": {
+                    "x": {"field": "reported", "type": "quantitative"},
+                    "tooltip": [_told("label", "series"), _told("reported", "reported", ".1f")],
+                },
+            }
+        )
+    return _spec(data, layers, {"y": down}, height=28 * len(data) + 4)
+
+
+def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str) -> Spec:
+    """Points of cost and AA, each with its name beside it; zero has a place on the axis."""
+    looks = _scales(series, "colour", "shape")
+    least = min((row["x"] for row in data if row["x"] > 0), default=1.0)
+    with_zero = {"type": "symlog", "constant": least} if any(row["x"] <= 0 for row in data) else {"type": "log"}
+    big = max(row["x"] for row in data) >= 10_000
+    ticks = {"values": round_values([row["x"] for row in data]), "labelOverlap": True}
+    across = {
+        "field": "x",
+        "type": "quantitative",
+        "title": x,
+        "scale": {**with_zero, "nice": False, "padding": 30},
+        "axis": {"labelExpr": "format(datum.value, '.2~s')" if big else "format(datum.value, '.2~g')", **ticks},
+    }
+    words = [_told("label", "series"), _told("x", x, ",.4~g"), _told("mean", y, ".2f")]
+    up = _measure("mean", y)
+    sides = sides_of([(row["x"], row["mean"], row["label"]) for row in data], log=True)
+    data = [row | _beside(row["label"], side) for row, side in zip(data, sides, strict=True)]
+    mark = {"type": "point", "filled": True, "size": 110, "opacity": 0.95}
+    place = {part: {"expr": f"datum.{part}"} for part in ("align", "dx", "dy")}
+    layers: Data = [
+        {"mark": mark, "encoding": {"y": up, "color": looks["colour"], "shape": looks["shape"], "tooltip": words}},
+        {
+            "mark": {"type": "text", "limit": 150, "fontSize": 11, "baseline": "middle", **place},
+            "encoding": {"y": up, "text": {"field": "name", "type": "nominal"}},
+        },
+    ]
+    return _spec(data, layers, {"x": across}, height=300)
+
+
+def round_values(values: Sequence[float]) -> list[float]:
+    """Round numbers for the ticks of a logarithmic axis: powers of ten over a wide range, digits over a narrow one.
+
+    >>> round_values([0, 2_700, 540_000]), round_values([0.4, 4])
+    ([0.0, 10000.0, 100000.0], [0.5, 1.0, 2.0])
+    """
+    above = [value for value in values if value > 0]
+    if not above:
+        return [0.0]
+    low, high = min(above), max(above)
+    steps = (1,) if high / low >= 100 else (1, 2, 5) if high / low >= 10 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    between = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    return [*([0.0] if min(values) <= 0 else []), *(between or [low])]
+
+
+def _beside(name: str, side: str) -> dict[str, Any]:
+    """Where the name of a point stands; a name that has no place is left to the tooltip."""
+    right, down = SIDES.get(side, (0.0, 0.0))
+    align = {1.0: "left", 0.0: "center", -1.0: "right"}[right]
+    return {"name": name if side in SIDES else "", "align": align, "dx": 10 * right, "dy": 13 * down}
+
+
+def heat_map(matrix: Sequence[Sequence[float]], limits: tuple[float, float]) -> Spec:
+    """An accuracy matrix; of a short stream every cell says its number, also where all colours are nearly the same."""
+    data: Data = [{"after": t, "on": j, "value": value} for t, row in enumerate(matrix) for j, value in enumerate(row)]
+    values = [row["value"] for row in data]
+    digits = 1 if len(matrix) <= 8 or max(values) - min(values) < 10 else 0
+    marks = {"labelAngle": 0, "ticks": False, "domain": False, "labelOverlap": True}
+    across = {"field": "on", "type": "ordinal", "title": "evaluated on task", "axis": marks}
+    down = {"field": "after", "type": "ordinal", "title": "after learning task", "axis": marks}
+    words = [_told("after", "after task"), _told("on", "on task"), _told("value", "accuracy, %", ".2f")]
+    scale = {"scheme": "viridis", "domainMin": {"expr": "low"}, "domainMax": {"expr": "high"}, "clamp": True}
+    layers: Data = [
+        {
+            "mark": {"type": "rect", "cornerRadius": 2},
+            "encoding": {
+                "color": {"field": "value", "type": "quantitative", "scale": scale, "legend": None},
+                "tooltip": words,
+            },
+        }
+    ]
+    if len(matrix) <= MOST_NUMBERS:
+        dark = {"test": "(datum.value - low) / max(high - low, 0.001) < 0.6", "value": "white"}
+        layers.append(
+            {
+                "mark": {"type": "text", "fontSize": 11 if len(matrix) <= 8 else 9},
+                "encoding": {
+                    "text": {"field": "value", "type": "quantitative", "format": f".{digits}f"},
+                    "color": {"condition": dark, "value": "black"},
+                },
+            }
+        )
+    found = _spec(data, layers, {"x": across, "y": down}, height=250)
+    found["params"] = [{"name": "low", "value": limits[0]}, {"name": "high", "value": limits[1]}]
+    del found["transform"]
+    return found
+
+
+def scatter(data: Data, looks: Mapping[str, Look], limits: Mapping[str, tuple[float, float]]) -> Spec:
+    """Points of a map in the plane, by class; all maps of a figure have the same limits."""
+    series = [Drawn(label, label, look) for label, look in looks.items()]
+    found = _scales(series, "colour", "shape", field="group")
+    axes = {
+        axis: {
+            "field": axis, "type": "quantitative", "axis": None,
+            "scale": {"domain": list(limits[axis]), "nice": False, "zero": False},
+        }
+        for axis in ("x", "y")
+    }  # fmt: skip
+    mark = {"type": "point", "filled": True, "size": 34, "opacity": 0.75}
+    encoding = axes | {"color": found["colour"], "shape": found["shape"], "tooltip": [_told("group", "class")]}
+    spec = _spec(data, [{"mark": mark, "encoding": encoding}], {}, height=250)
+    del spec["transform"]
+    return spec
+
+
+def with_legend(spec: Spec) -> Spec:
+    """The specification for a file of its own, which no list of methods stands beside: with a legend, in black."""
+    found: Spec = _inked(spec)
+    found |= {"config": config("#222222") | {"background": "white"}, "padding": 8}
+    found["width"] = 420
+    return found
+
+
+def _inked(part: Any) -> Any:
+    if isinstance(part, dict):
+        changed = {name: _inked(value) for name, value in part.items()}
+        if changed.get("field") in ("label", "group") and "scale" in changed and "legend" in changed:
+            changed["legend"] = {"orient": "bottom", "columns": 3, "title": None}
+        return changed
+    if isinstance(part, list):
+        return [_inked(each) for each in part]
+    return "#222222" if part == "currentColor" else part
+
+
+def _spec(data: Data, layers: Data, shared: Spec, height: Any) -> Spec:
+    return {
+        "$schema": SCHEMA,
+        "width": "container",
+        "height": height,
+        "data": {"values": data},
+        "params": [{"name": HIDDEN, "value": []}],
+        "transform": [{"filter": f"indexof({HIDDEN}, datum.method) < 0"}],
+        "encoding": shared,
+        "layer": layers,
+    }
+
+
+def _scales(series: Sequence[Drawn], *parts: str, field: str = "label") -> dict[str, Spec]:
+    """Colour, marker and dashes of each series, by its label."""
+    domain = [each.label for each in series]
+    ranges: dict[str, list[Any]] = {
+        "colour": [each.look.colour for each in series],
+        "shape": [each.look.shape for each in series],
+        "dash": [list(each.look.dash) for each in series],
+    }
+    return {
+        part: {
+            "field": field,
+            "type": "nominal",
+            "scale": {"domain": domain, "range": ranges[part]},
+            "legend": None,
+        }
+        for part in parts
+    }
+
+
+def _measure(field: str, title: str) -> Spec:
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": {"zero": False, "nice": False, "padding": 8},
+    }
+
+
+def _told(field: str, title: str, number: str = "") -> Spec:
+    kind = "quantitative" if number else "nominal"
+    return {"field": field, "type": kind, "title": title, **({"format": number} if number else {})}

@@ -1,0 +1,206 @@
+"""Contents of a report: the runs, experiments and selections below some folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delome.errors import ParameterError, PersistenceError
+from delome.experiment.collection import MOST, Record, collect
+from delome.experiment.comparison import LOWER_IS_BETTER
+from delome.experiment.folder import CONFIG, CONFIG_KIND
+from delome.experiment.selection import FOLDER as SELECTIONS
+from delome.experiment.selection import KIND as SELECTION_KIND
+from delome.learning import METHODS
+from delome.paper.experiment import NAMES
+from delome.paper.measured import FOLDER as PAPER
+from delome.paper.measured import KIND as PAPER_KIND
+from delome.persistence.documents import read_document
+from delome.printable import counted
+from delome.reporting.charts import Drawn, Figure
+from delome.reporting.looks import in_order, looks_of
+from delome.reporting.paper_figures import paper_figures, series_of
+from delome.reporting.repeating import command_of
+from delome.reporting.run_figures import run_figures
+from delome.reporting.series import Group, Series, groups_of, shown_method
+from delome.reporting.sheets import Sheet, curve_sheet, group_sheet, in_bytes, paper_sheets, selection_sheet
+
+WRONG = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+"""What reading a document of another shape may end in."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number that is seen first: what it is, and whose."""
+
+    title: str
+    number: str
+    whose: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of the paper."""
+
+    found: Mapping[str, Any]
+    sheets: list[Sheet]
+    figures: list[Figure]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A group of runs: what is seen first, the table, and the figures."""
+
+    group: Group
+    cards: list[Card]
+    sheet: Sheet
+    curve: Sheet | None
+    figures: list[Figure]
+
+
+@dataclass(frozen=True)
+class Configured:
+    """How a series came about."""
+
+    title: str
+    command: str
+    folders: list[str]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that a report shows."""
+
+    title: str
+    folders: list[str]
+    runs: int
+    experiments: list[Experiment]
+    comparisons: list[Comparison]
+    selections: list[Sheet]
+    configured: list[Configured]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All figures in the order of the page."""
+        of_parts = [each.figures for each in self.experiments] + [each.figures for each in self.comparisons]
+        return [figure for figures in of_parts for figure in figures]
+
+    @property
+    def methods(self) -> list[Drawn]:
+        """Methods that can be switched on and off, as figures draw them."""
+        shown = {series.method for each in self.comparisons for series in each.group.series}
+        for each in self.experiments:
+            drawn = series_of(each.found).values() if each.found["form"] != "map" else ()
+            shown |= {series.method for series in drawn if series.method in METHODS}
+        return [Drawn(shown_method(name), name, look) for name, look in looks_of(shown).items()]
+
+
+def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
+    """What is to be shown of folders; ``problems`` gets a sentence for everything that cannot be read."""
+    records = collect(folders, problems)
+    groups = groups_of(records)
+    experiments = list(_experiments(folders, problems))
+    if not groups and not experiments:
+        raise ParameterError(
+            f"there are no finished runs or experiments below '{folders[0]}': 'delome run' and 'delome paper' make some"
+        )
+    runs = sum(len(each.row.records) for group in groups for each in group.series)
+    return Contents(
+        title=_title(groups, experiments),
+        folders=[str(folder) for folder in folders],
+        runs=runs,
+        experiments=experiments,
+        comparisons=[
+            Comparison(group, _cards(group), group_sheet(group), curve_sheet(group), run_figures(group))
+            for group in groups
+        ],
+        selections=list(_selections(folders, problems)),
+        configured=[_configured(group, each) for group in groups for each in group.series],
+    )
+
+
+def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
+    if experiments:
+        named = ", ".join(str(each.found["name"]) for each in experiments)
+        return f"The paper, reported and measured: {named}"
+    methods = in_order(series.method for group in groups for series in group.series)
+    named = methods[0] if len(methods) == 1 else counted(len(methods), "method")
+    return f"{named} on {groups[0].title}" if len(groups) == 1 else f"{named} on {counted(len(groups), 'stream')}"
+
+
+def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Experiment]:
+    found: dict[str, dict[str, Any]] = {}
+    for folder in folders:
+        own = folder.glob("*.json") if folder.name == PAPER else ()
+        for file in sorted({*folder.rglob(f"{PAPER}/*.json"), *own}):
+            with suppress(PersistenceError):
+                document = read_document(file, PAPER_KIND, MOST)
+                found.setdefault(str(document.get("name")), document | {"file": str(file)})
+    order = {name: number for number, name in enumerate(NAMES)}
+    for _name, document in sorted(found.items(), key=lambda each: order.get(each[0], len(order))):
+        try:
+            if document["rows"]:
+                yield Experiment(document, list(paper_sheets(document)), paper_figures(document))
+        except WRONG:
+            problems.append(f"'{document['file']}' is damaged, or of another version; it is left out")
+
+
+def _selections(folders: Sequence[Path], problems: list[str]) -> Iterator[Sheet]:
+    for folder in folders:
+        for file in sorted(folder.rglob(f"{SELECTIONS}/*.json")):
+            try:
+                yield selection_sheet(read_document(file, SELECTION_KIND, MOST))
+            except (PersistenceError, *WRONG):
+                problems.append(f"'{file}' is no selection of delome; it is left out")
+
+
+CARDS = (
+    ("aa", "Highest AA", "Average accuracy", lambda value: f"{value:.1f} %"),
+    ("af", "Least forgetting", "Average forgetting", lambda value: f"{value:+.1f}".replace("-", "−")),
+    ("seconds", "Fastest", "Seconds of a run", lambda value: f"{value:.1f} s"),
+    ("bytes", "Smallest memory", "Kept for old tasks", in_bytes),
+)
+"""Metrics that are seen first: what the best of several is called, what a single one is, and how it is written."""
+
+
+def _cards(group: Group) -> list[Card]:
+    """The best of methods that do not look back at old graphs; a method without a memory does not have the smallest."""
+    free = [each for each in group.series if not _needs_past(each.method)] or group.series
+    found = []
+    for metric, of_several, alone, written in CARDS:
+        spreads = {each.label: each.row.spread(metric) for each in free}
+        means = {label: spread[0] for label, spread in spreads.items() if spread is not None}
+        means = {label: value for label, value in means.items() if metric != "bytes" or value > 0}
+        if means:
+            best = (min if metric in LOWER_IS_BETTER else max)(means, key=means.__getitem__)
+            found.append(Card(of_several if len(group.series) > 1 else alone, written(means[best]), best))
+    return found
+
+
+def _needs_past(method: str) -> bool:
+    return method in METHODS and METHODS[method].needs_past
+
+
+def _configured(group: Group, series: Series) -> Configured:
+    first = series.row.records[0]
+    seeds = series.row.seeds
+    gaps = "" if seeds == list(range(seeds[0], seeds[0] + len(seeds))) else f"  # seeds {seeds}"
+    return Configured(
+        title=f"{series.label} on {group.title}",
+        command=command_of(first.config, seeds) + gaps,
+        folders=sorted({record.folder for record in series.row.records}),
+        settings=first.config | {f"stream: {name}": value for name, value in first.protocol.items()},
+        versions=_versions(first),
+    )
+
+
+def _versions(record: Record) -> dict[str, str]:
+    with suppress(PersistenceError, *WRONG):
+        found = read_document(Path(record.folder) / CONFIG, CONFIG_KIND, MOST)["versions"]
+        return {str(name): str(value) for name, value in found.items()}
+    return {}

@@ -1,0 +1,93 @@
+"""Looks: the colour, marker and dashes by which a method is known in every figure, and the order of methods.
+
+Colours are those of Okabe and Ito, which people without full colour vision can tell apart; yellow is darkened and black
+is grey, so that both show on white and on black paper. Marker and dashes alone tell methods apart as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from delome.learning import METHODS
+
+GREY, BLUE, GREEN, PURPLE, ORANGE, SKY, YELLOW, VERMILLION = (
+    "#8a8a8a", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b3a100", "#d55e00"
+)  # fmt: skip
+COLOURS = (GREEN, PURPLE, BLUE, ORANGE, SKY, YELLOW, VERMILLION, GREY)
+"""Of methods that have no colour of their own."""
+
+OWN = {
+    "finetune": GREY, "joint": YELLOW, "ewc": SKY, "mas": GREEN, "gem": ORANGE, "lwf": BLUE, "twp": PURPLE,
+    "hpns": VERMILLION, "ergnn": GREEN, "ssm-uniform": SKY, "ssm-degree": PURPLE, "sem-curvature": GREY,
+    "cat": ORANGE, "delome": VERMILLION, "analytic": BLUE, "replay": YELLOW,
+}  # fmt: skip
+"""Methods that are often drawn together have different ones."""
+
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+MARKERS = dict(zip(SHAPES, "os^DPv><", strict=True))
+"""Markers of matplotlib."""
+
+DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3))
+ROUNDS = (1, 0, 2, 3)
+"""Dashes of the first eight methods, the next eight, …: memories are solid, what came before them is dashed."""
+LINES = dict(zip(DASHES, ("-", "--", ":", "-."), strict=True))
+"""Line styles of matplotlib."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn."""
+
+    colour: str
+    shape: str
+    dash: tuple[int, ...]
+
+    def variant(self, number: int) -> Look:
+        """The look of another run of the same method: its colour, with other dashes and another marker."""
+        shape = SHAPES[(SHAPES.index(self.shape) + number) % len(SHAPES)]
+        return replace(self, shape=shape, dash=DASHES[(DASHES.index(self.dash) + number) % len(DASHES)])
+
+    @property
+    def marker(self) -> str:
+        """The marker in matplotlib."""
+        return MARKERS[self.shape]
+
+    @property
+    def line(self) -> str:
+        """The line style in matplotlib."""
+        return LINES[self.dash]
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Names of methods, ours as they are registered, others behind them by name.
+
+    >>> in_order(["mine:Method", "delome", "finetune", "delome"])
+    ['finetune', 'delome', 'mine:Method']
+    """
+    known = list(METHODS)
+    return sorted({*methods}, key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+def looks_of(methods: Iterable[str]) -> dict[str, Look]:
+    """The look of each method, in the order of methods; that of ours does not depend on the others.
+
+    >>> looks_of(["delome"])["delome"].colour
+    '#d55e00'
+    """
+    known = list(METHODS)
+    found: dict[str, Look] = {}
+    behind = len(known)
+    for name in in_order(methods):
+        if name in known:
+            place = known.index(name)
+        else:
+            place, behind = behind, behind + 1
+        shape, dash = SHAPES[place % len(SHAPES)], DASHES[ROUNDS[place // len(SHAPES) % len(DASHES)]]
+        found[name] = Look(OWN.get(name, COLOURS[place % len(COLOURS)]), shape, dash)
+    return found
+
+
+def look_of(method: str) -> Look:
+    """The look of one method."""
+    return looks_of([method])[method]

@@ -1,0 +1,104 @@
+"""Figures of an experiment of the paper, from its document: bars, curves over budgets or imbalance, maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from delome.paper.experiment import methods_by_label
+from delome.reporting import charts
+from delome.reporting.charts import Data, Drawn, Figure
+from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of
+from delome.reporting.paper import HEADINGS
+from delome.reporting.series import short_name
+
+HOLLOW = " Hollow points were reported."
+TICK = " Ticks were reported."
+
+
+def series_of(found: Mapping[str, Any]) -> dict[str, Drawn]:
+    """The rows of a document by label, in their order there; what the paper calls DeLoMe looks like ``delome``."""
+    methods = {label: methods_by_label().get(label, label) for label in (row["label"] for row in found["rows"])}
+    looks = looks_of(methods.values())
+    series: dict[str, Drawn] = {}
+    for label, method in methods.items():
+        number = sum(each.method == method for each in series.values())
+        series[label] = Drawn(label, method, looks[method].variant(number))
+    return series
+
+
+def paper_figures(found: Mapping[str, Any]) -> list[Figure]:
+    """Figures of all datasets of a document."""
+    draw = {"curve": _curve, "map": _maps}.get(found["form"], _bars)
+    datasets = dict.fromkeys(row["dataset"] for row in found["rows"])
+    return [figure for number, dataset in enumerate(datasets) for figure in draw(found, dataset, number + 1)]
+
+
+def _numbers(row: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
+    numbers = row["metrics"][metric]
+    if (middle := numbers["measured"]) is None:
+        return None
+    std = numbers.get("std") or 0.0
+    return {
+        "mean": middle, "std": std, "low": middle - std, "high": middle + std, "reported": numbers.get("reported")
+    }  # fmt: skip
+
+
+def _bars(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
+    rows = [row for row in found["rows"] if row["dataset"] == dataset]
+    series = series_of(found)
+    for metric in rows[0]["metrics"]:
+        data: Data = []
+        for row in rows:
+            if (numbers := _numbers(row, metric)) is not None:
+                data.append({"label": row["label"], "method": series[row["label"]].method} | numbers)
+        if not data:
+            continue
+        reported = any(row["reported"] is not None for row in data)
+        heading = HEADINGS.get(metric, metric)
+        unit = heading if metric not in ("aa", "af") else {"aa": "AA, %", "af": "AF, points"}[metric]
+        spec = charts.bars(data, list(series.values()), x=unit, reported=reported)
+        caption = f"Lines are one standard deviation over seeds.{TICK if reported else ''}"
+        title = f"{heading} on {short_name(dataset)}"
+        yield Figure(f"{found['name']}-{number}-{metric}", title, caption, spec)
+
+
+def _curve(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
+    rows = [row for row in found["rows"] if row["dataset"] == dataset and row["x"] is not None]
+    series = series_of(found)
+    for metric in rows[0]["metrics"] if rows else ():
+        data: Data = []
+        for row in rows:
+            if (numbers := _numbers(row, metric)) is not None:
+                place = {"label": row["label"], "method": series[row["label"]].method, "x": row["x"]}
+                data.append(place | numbers)
+        if not data:
+            continue
+        reported = any(row["reported"] is not None for row in data)
+        spec = charts.lines(
+            data, list(series.values()), x=str(found["x"]), y=str(found["y"]), log=True, reported=reported
+        )
+        caption = f"Bands are one standard deviation over seeds.{HOLLOW if reported else ''}"
+        yield Figure(f"{found['name']}-{number}-{metric}", short_name(dataset), caption, spec, "wide")
+
+
+def _maps(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
+    start = f"{dataset}: "
+    points = [point for point in found.get("points", []) if point["panel"].startswith(start)]
+    if not points:
+        return
+    groups = list(dict.fromkeys(str(point["group"]) for point in points))
+    looks = {
+        group: Look(COLOURS[k % len(COLOURS)], SHAPES[k % len(SHAPES)], DASHES[0]) for k, group in enumerate(groups)
+    }
+    limits = {axis: _limits([point[axis] for point in points]) for axis in ("x", "y")}
+    for order, panel in enumerate(dict.fromkeys(point["panel"] for point in points)):
+        data = [{name: point[name] for name in ("x", "y", "group")} for point in points if point["panel"] == panel]
+        title = panel.removeprefix(start)
+        spec = charts.scatter(data, looks, limits)
+        yield Figure(f"{found['name']}-{number}-map-{order + 1}", title, f"{len(data)} points", spec, "cell")
+
+
+def _limits(values: list[float]) -> tuple[float, float]:
+    margin = 0.04 * (max(values) - min(values)) or 1.0
+    return min(values) - margin, max(values) + margin

@@ -1,0 +1,175 @@
+"""Tables of a page: headings, and cells that know by what they are sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Any
+
+from delome.experiment.selection import in_words
+from delome.reporting.formats import heading
+from delome.reporting.looks import Look
+from delome.reporting.paper import HEADINGS, with_spread
+from delome.reporting.paper_figures import series_of
+from delome.reporting.series import Group, short_name, shown_method
+
+TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "anytime": "anytime"}
+SELECTION = "selection"
+MOST_TASKS = 50
+"""Of streams whose AA after each task is a table as well."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a cell; ``value`` is what it is sorted by, if that is another."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+    look: Look | None = None
+    notes: Sequence[int] = ()
+    bar: float | None = None
+    """Length of a bar below the text, in percent."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table that can be sorted by any column; the first ``words`` columns are words, the others numbers."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[Cell]]
+    words: int = 1
+    notes: list[str] = field(default_factory=list)
+
+
+def group_sheet(group: Group) -> Sheet:
+    """All rows of a group in the order of methods, best means marked."""
+    table = group.table
+    best = {metric: table.best(metric) for metric in table.metrics}
+    differing = group.differing
+    metrics = [metric for metric in table.metrics if any(row.spread(metric) for row in table.rows)]
+    rows = []
+    for each in group.series:
+        number = next(k for k, row in enumerate(table.rows) if row is each.row)
+        cells = [Cell(shown_method(each.method), look=each.look)]
+        cells += [_setting(each.row.settings.get(name)) for name in differing]
+        cells.append(Cell(str(len(each.row.seeds))))
+        for metric in metrics:
+            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), number in best[metric]))
+        if SELECTION in table.columns:
+            cells.append(_setting(each.row.settings.get(SELECTION)))
+        rows.append(cells)
+    heads = ["method", *differing, "seeds", *(TITLES.get(metric, heading(metric)) for metric in metrics)]
+    heads += [SELECTION] if SELECTION in table.columns else []
+    return Sheet(f"Results on {group.title}", heads, rows, 1 + len(differing), list(table.footnotes))
+
+
+def curve_sheet(group: Group) -> Sheet | None:
+    """AA after each task in numbers; none of a long stream."""
+    if group.tasks > MOST_TASKS:
+        return None
+    rows = [
+        [Cell(each.label), *(Cell(f"{mean(values):.2f}") for values in zip(*each.curves, strict=True))]
+        for each in group.drawn
+    ]
+    return Sheet("AA after each task, mean over seeds", ["series", *map(str, range(group.tasks))], rows)
+
+
+def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
+    """A table for each dataset: reported, measured, difference, within one standard deviation."""
+    series = series_of(found)
+    for dataset in dict.fromkeys(row["dataset"] for row in found["rows"]):
+        rows = [row for row in found["rows"] if row["dataset"] == dataset]
+        placed = any(row["x"] is not None for row in rows)
+        metrics = list(rows[0]["metrics"])
+        reported = {name for name in metrics if any(row["metrics"][name]["reported"] is not None for row in rows)}
+        selected = any(row.get(SELECTION) for row in rows)
+        heads = ["method", *([str(found["x"])] if placed else [])]
+        for name in metrics:
+            title = HEADINGS.get(name, name)
+            compared = [f"{title} reported", f"{title} measured", "difference", "within 1 std"]
+            heads += compared if name in reported else [title]
+        cells = [_paper_row(row, metrics, reported, placed, series[row["label"]].look) for row in rows]
+        if selected:
+            heads.append(SELECTION)
+            cells = [[*line, Cell(str(row.get(SELECTION, "")))] for line, row in zip(cells, rows, strict=True)]
+        yield Sheet(short_name(dataset), heads, cells)
+
+
+def selection_sheet(found: Mapping[str, Any]) -> Sheet:
+    """Candidates of a selection, their scores on validation nodes, and the one that was chosen."""
+    run, tasks = found["run"], found["tasks"]
+    setting = str(run["parameters"].get("setting", "")).upper()
+    first = "" if tasks is None else f", first {tasks} tasks"
+    rows = []
+    for number, each in enumerate(found["candidates"]):
+        scores = each["validation_aa"]
+        score = f"{mean(scores):.2f}" if scores else "failed"
+        chosen = number == found["winner"]
+        rows.append([Cell(in_words(each["chosen"])), Cell(score, best=chosen), Cell("chosen" if chosen else "")])
+    title = f"{run['method']} on {short_name(str(run['dataset']))} ({setting}; {found['protocol']}{first})"
+    return Sheet(title, ["candidate", "AA on validation nodes", ""], rows)
+
+
+def _paper_row(
+    row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], placed: bool, look: Look
+) -> list[Cell]:
+    line = [Cell(row["label"], look=look, notes=row["notes"])]
+    if placed:
+        line.append(Cell("" if row["x"] is None else f"{row['x']:.4g}"))
+    for name in metrics:
+        numbers = row["metrics"][name]
+        measured = _written(numbers["measured"], numbers.get("std"), name)
+        if name not in reported:
+            line.append(measured)
+            continue
+        difference = numbers["difference"]
+        line += [
+            _written(numbers["reported"], numbers.get("reported_std"), name),
+            measured,
+            Cell("" if difference is None else f"{difference:+.1f}".replace("-", "−")),
+            Cell({None: "", True: "✓ yes", False: "✗ no"}[numbers["within"]]),
+        ]
+    return line
+
+
+def _written(value: float | None, std: float | None, metric: str) -> Cell:
+    """Seconds with as many digits as they have, all else with one behind the point."""
+    text = with_spread(value, std)
+    if metric.endswith("seconds") and value is not None:
+        text = f"{value:.3g}" + ("" if std is None else f" ± {std:.2g}")
+    return Cell(text, bar=_share(value, metric))
+
+
+def _setting(value: Any) -> Cell:
+    return Cell("–" if value is None else str(value))
+
+
+def _measured(spread: tuple[float, float] | None, metric: str, seeds: int, best: bool) -> Cell:
+    if spread is None:
+        return Cell("–")
+    if metric == "bytes":
+        return Cell(in_bytes(spread[0]), spread[0], best)
+    digits = 1 if metric == "seconds" else 2
+    std = f" ± {spread[1]:,.{digits}f}" if seeds > 1 else ""
+    return Cell(f"{spread[0]:,.{digits}f}{std}".replace("-", "−"), spread[0], best, bar=_share(spread[0], metric))
+
+
+def _share(value: float | None, metric: str) -> float | None:
+    """Accuracies are bars as well."""
+    return min(100.0, max(0.0, value)) if value is not None and metric in ("aa", "learning") else None
+
+
+def in_bytes(number: float) -> str:
+    """Bytes in the unit that a person would use.
+
+    >>> in_bytes(0), in_bytes(5120), in_bytes(3_200_000)
+    ('0 B', '5.1 kB', '3.2 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            break
+        number /= 1000
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

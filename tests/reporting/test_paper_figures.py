@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+from delome.reporting.looks import look_of
+from delome.reporting.paper_figures import paper_figures, series_of
+from delome.reporting.sheets import paper_sheets
+
+
+def numbers(measured: float | None, reported: float | None = None, within: bool | None = None) -> dict[str, Any]:
+    difference = None if reported is None or measured is None else measured - reported
+    spread = {"std": 0.5, "reported_std": 1.0, "seeds": 3}
+    return {"measured": measured, "reported": reported, "difference": difference, "within": within} | spread
+
+
+def row(label: str, aa: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"label": label, "dataset": "arxiv", "x": None, "metrics": {"aa": aa}, "notes": [], "runs": []} | changes
+
+
+def document(rows: list[dict[str, Any]], form: str = "table", **changes: Any) -> dict[str, Any]:
+    return {"name": "cil", "title": "T", "form": form, "x": "rows per class", "y": "AA, %", "rows": rows} | changes
+
+
+def texts(found: dict[str, Any]) -> list[list[str]]:
+    (sheet,) = paper_sheets(found)
+    return [sheet.heads, *([cell.text for cell in line] for line in sheet.rows)]
+
+
+def test_reported_and_measured_stand_side_by_side_with_their_difference() -> None:
+    rows = [row("DeLoMe", numbers(50.0, 50.6, True), notes=[1, 2]), row("Joint", numbers(49.0, 51.3, False))]
+    found = document([*rows, row("analytic", numbers(52.0)), row("EWC", numbers(None, 8.5))])
+    assert texts(found) == [
+        ["method", "AA reported", "AA measured", "difference", "within 1 std"],
+        ["DeLoMe", "50.6 ± 1.0", "50.0 ± 0.5", "−0.6", "✓ yes"],
+        ["Joint", "51.3 ± 1.0", "49.0 ± 0.5", "−2.3", "✗ no"],
+        ["analytic", "", "52.0 ± 0.5", "", ""],
+        ["EWC", "8.5 ± 1.0", "", "", ""],
+    ]
+    (sheet,) = paper_sheets(found)
+    assert sheet.rows[0][0].notes == [1, 2]
+
+
+def test_nothing_reported_is_a_narrower_table_and_seconds_keep_their_digits() -> None:
+    found = document([row("CaT", {}, metrics={"memory_seconds": numbers(0.00123)}, selection="honest: x 1")])
+    assert texts(found) == [["method", "memory, s", "selection"], ["CaT", "0.00123 ± 0.5", "honest: x 1"]]
+
+
+def test_rows_look_like_their_methods_in_other_figures() -> None:
+    series = series_of(
+        document([row(label, numbers(1.0)) for label in ("DeLoMe", "DeLoMe (our defaults)", "odd × row")])
+    )
+    assert [each.method for each in series.values()] == ["delome", "delome", "odd × row"]
+    assert series["DeLoMe"].look == look_of("delome") and series["DeLoMe (our defaults)"].look.colour == "#d55e00"
+    assert len({each.look for each in series.values()}) == 3
+
+
+def test_a_table_is_drawn_as_bars_with_what_was_reported() -> None:
+    (figure,) = paper_figures(document([row("DeLoMe", numbers(50.0, 50.6)), row("EWC", numbers(None, 8.5))]))
+    assert figure.spec["data"]["values"] == [
+        {"label": "DeLoMe", "method": "delome", "mean": 50.0, "std": 0.5, "low": 49.5, "high": 50.5, "reported": 50.6}
+    ]
+    assert figure.spec["layer"][-1]["mark"]["type"] == "tick" and "Ticks were reported" in figure.caption
+    (figure,) = paper_figures(document([row("DeLoMe", numbers(50.0))]))
+    assert figure.spec["layer"][-1]["mark"]["type"] == "rule"
+
+
+def test_a_curve_has_its_places_on_the_axis_and_each_dataset_a_figure() -> None:
+    rows = [row("CaT", numbers(70.0 + x), x=x, dataset=name) for name in ("arxiv", "digits") for x in (5, 60)]
+    first, second = paper_figures(document(rows, "curve"))
+    assert (first.title, second.title) == ("arxiv", "digits")
+    assert [(value["x"], value["mean"]) for value in first.spec["data"]["values"]] == [(5, 75.0), (60, 130.0)]
+    assert first.spec["encoding"]["x"]["axis"]["values"] == [5, 60]
+    assert first.spec["encoding"]["x"]["title"] == "rows per class"
+
+
+def test_a_map_has_a_panel_for_each_memory_with_the_same_limits() -> None:
+    points = [
+        {"panel": f"digits: {panel}", "x": x, "y": -x, "group": group}
+        for panel, x in (("nodes", 10.0), ("DeLoMe", 0.0))
+        for group in ("ape", "bee")
+    ]
+    rows = [row("DeLoMe", {}, dataset="digits", metrics={"same_class": numbers(99.0)})]
+    nodes, memory = paper_figures(document(rows, "map", points=points))
+    assert (nodes.title, nodes.caption, memory.title) == ("nodes", "2 points", "DeLoMe")
+    for figure in (nodes, memory):
+        encoding = figure.spec["layer"][0]["encoding"]
+        assert encoding["x"]["scale"]["domain"] == [-0.4, 10.4] and encoding["y"]["scale"]["domain"] == [-10.4, 0.4]
+        assert encoding["color"]["scale"]["domain"] == ["ape", "bee"]

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from delome.experiment.collection import Record
+from delome.reporting.series import MOST_SERIES, groups_of
+
+Make = Callable[..., Record]
+
+
+def test_runs_on_the_same_stream_are_a_group_in_the_order_of_methods(record: Make) -> None:
+    records = [record("delome"), record("finetune"), record(config={"setting": "til"}), record(protocol={"tasks": 2})]
+    groups = groups_of(records)
+    assert [group.title for group in groups] == ["digits · CIL, tasks 3", "digits · TIL", "digits · CIL, tasks 2"]
+    assert [series.label for series in groups[0].series] == ["finetune", "delome"]
+    assert len({group.name for group in groups}) == 3
+
+
+def test_a_label_says_what_tells_runs_of_a_method_apart_and_variants_share_a_colour(record: Make) -> None:
+    (group,) = groups_of([record(config={"memory.budget": budget}) for budget in (5, 20)] + [record("joint")])
+    assert [series.label for series in group.series] == ["joint", "delome, budget 5", "delome, budget 20"]
+    joint, five, twenty = (series.look for series in group.series)
+    assert five.colour == twenty.colour != joint.colour and five.dash != twenty.dash
+    assert (group.shared, group.differing) == ({"backbone": "sgc"}, ["budget"])
+
+
+def test_a_setting_that_some_methods_do_not_have_is_shared_by_the_others(record: Make) -> None:
+    (group,) = groups_of([record(), record("finetune", config={"memory.budget": None})])
+    assert group.shared == {"backbone": "sgc", "budget": 5} and group.differing == []
+
+
+def test_matrices_are_means_over_seeds(record: Make) -> None:
+    (group,) = groups_of([record(seed=0), record(seed=1, rows=[[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]])])
+    (series,) = group.series
+    assert series.matrix == [[95.0], [70.0, 80.0], [50.0, 75.0, 90.0]]
+    assert series.curves == [[90.0, 75.0, 220 / 3], [100.0, 75.0, 70.0]]
+    assert series.row.spread("aa") is not None and group.tasks == 3
+
+
+def test_candidates_and_unfinished_runs_are_not_drawn(record: Make) -> None:
+    assert groups_of([record(candidate=True), record("ewc", finished=False)]) == []
+    (group,) = groups_of([record(), record("ewc", finished=False)])
+    assert len(group.series) == 1 and group.table.footnotes == ["1 unfinished run is left out"]
+
+
+def test_of_many_runs_each_method_is_drawn_with_what_did_best_on_validation_nodes(record: Make) -> None:
+    scores = {budget: 50.0 + (budget * 7) % 20 for budget in range(1, MOST_SERIES + 2)}
+    records = [
+        record(config={"memory.budget": budget}, metrics={"validation_aa": score, "aa": 100 - score})
+        for budget, score in scores.items()
+    ]
+    (group,) = groups_of([*records, record("joint")])
+    assert len(group.series) == MOST_SERIES + 2
+    best = max(scores, key=lambda budget: scores[budget])
+    assert [series.label for series in group.drawn] == ["joint", f"delome, budget {best}"]
+
+
+def test_a_file_is_called_by_its_name_without_folders(record: Make) -> None:
+    (group,) = groups_of([record(config={"dataset": "file:/some/where/my graph.npz"})])
+    assert group.title == "my graph.npz · CIL" and group.name == "1-my-graph-npz-cil"

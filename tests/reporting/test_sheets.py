@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from delome.experiment.collection import Record
+from delome.reporting.series import groups_of
+from delome.reporting.sheets import curve_sheet, group_sheet, selection_sheet
+
+Make = Callable[..., Record]
+OTHER = [[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]]
+
+
+def test_the_table_has_means_and_spreads_in_the_order_of_methods_and_marks_the_best(record: Make) -> None:
+    one = record("finetune", metrics={"aa": 20.0, "bytes": 0.0, "seconds": 0.5})
+    (group,) = groups_of([record(seed=0), record(seed=1, rows=OTHER), one])
+    sheet = group_sheet(group)
+    assert sheet.heads == ["method", "seeds", "AA", "AF", "when learned", "anytime", "seconds", "kept"]
+    first, second = sheet.rows
+    assert [cell.text for cell in second][:4] == ["delome", "2", "71.67 ± 2.36", "−25.00 ± 10.61"]
+    assert [cell.text for cell in first][-2:] == ["0.5", "0 B"]
+    assert [cell.best for cell in first] == [False, False, False, True, False, False, True, True]
+    assert second[2].best and second[2].value is not None and round(second[2].value, 3) == 71.667
+    assert "rows have 1 to 2 seeds" in sheet.notes
+
+
+def test_how_parameters_were_selected_is_the_last_column(record: Make) -> None:
+    (group,) = groups_of([record(selection="honest: tau 1"), record("finetune")])
+    sheet = group_sheet(group)
+    assert sheet.heads[-1] == "selection" and [line[-1].text for line in sheet.rows] == ["–", "honest: tau 1"]
+
+
+def test_a_method_of_your_own_is_shown_without_its_module(record: Make) -> None:
+    (group,) = groups_of([record("my.module:Mine")])
+    assert group_sheet(group).rows[0][0].text == "Mine"
+
+
+def test_numbers_of_the_curve_are_there_unless_the_stream_is_long(record: Make) -> None:
+    (group,) = groups_of([record(seed=0), record(seed=1, rows=OTHER)])
+    sheet = curve_sheet(group)
+    assert sheet is not None and sheet.heads == ["series", "0", "1", "2"]
+    assert [cell.text for cell in sheet.rows[0]] == ["delome", "95.00", "75.00", "71.67"]
+    (group,) = groups_of([record(tasks=51)])
+    assert curve_sheet(group) is None
+
+
+def test_a_selection_shows_candidates_scores_and_the_winner() -> None:
+    tried: list[dict[str, Any]] = [
+        {"chosen": {"strength": 1.0}, "validation_aa": [50.0, 60.0]},
+        {"chosen": {"strength": 10.0}, "validation_aa": [70.0]},
+        {"chosen": {"strength": 100.0}, "validation_aa": []},
+    ]
+    run = {"method": "ewc", "dataset": "file:a/b.npz", "parameters": {"setting": "cil"}}
+    sheet = selection_sheet({"protocol": "honest", "tasks": 3, "run": run, "candidates": tried, "winner": 1})
+    assert sheet.title == "ewc on b.npz (CIL; honest, first 3 tasks)"
+    assert [[cell.text for cell in line] for line in sheet.rows] == [
+        ["strength 1", "55.00", ""], ["strength 10", "70.00", "chosen"], ["strength 100", "failed", ""]
+    ]  # fmt: skip
