@@ -12,7 +12,7 @@ from delome.experiment.signals import Stopped
 from delome.methods import METHODS
 from delome.parameters import has_parameter
 from delome.progress import Tracker
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 Left = Callable[[Path], dict[str, Any]]
 
@@ -63,7 +63,7 @@ class StopsAtStep(Tracker):
                 self.stop.signal_number = signal.SIGTERM
 
 
-def live(config: RunConfig, stream: TaskStream, folder: Path, stop: Stop, **options: Any) -> bool:
+def live(config: RunConfig, stream: CutStream, folder: Path, stop: Stop, **options: Any) -> bool:
     """One life of a run; whether it reached the end."""
     with RunFolder.open(folder, config, stream) as place:
         try:

@@ -16,7 +16,9 @@ SHOWN = ("method", "selection")
 """Settings that have a column even if all rows share them."""
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(
-    {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"†": r"\dag{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 )
 
 
@@ -32,7 +34,7 @@ def terminal_table(table: ResultTable) -> Table:
     for metric in table.metrics:
         drawn.add_column(heading(metric), justify="right", no_wrap=True)
     for row, cells in _cells(table, lambda text: f"[bold]{text}[/bold]"):
-        settings = [literal(_word(row.settings.get(name))) for name in columns]
+        settings = [literal(_setting(row, name)) for name in columns]
         drawn.add_row(*settings, str(len(row.seeds)), *cells)
     return drawn
 
@@ -42,7 +44,7 @@ def markdown(table: ResultTable) -> str:
     lines = ["| " + " | ".join([*table.columns, "seeds", *map(heading, table.metrics)]) + " |"]
     lines.append("|" + "---|" * len(table.columns) + "---:|" * (1 + len(table.metrics)))
     for row, cells in _cells(table, lambda text: f"**{text}**"):
-        settings = [_word(row.settings.get(name)).replace("|", "\\|") for name in table.columns]
+        settings = [_setting(row, name).replace("|", "\\|") for name in table.columns]
         lines.append("| " + " | ".join([*settings, str(len(row.seeds)), *cells]) + " |")
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 
@@ -53,7 +55,7 @@ def latex(table: ResultTable) -> str:
     heads = [_latex(name) for name in [*table.columns, "seeds", *map(heading, table.metrics)]]
     lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(heads) + r" \\", "\\midrule"]
     for row, cells in _cells(table, lambda text: f"\\textbf{{{text}}}"):
-        settings = [_latex(_word(row.settings.get(name))) for name in table.columns]
+        settings = [_latex(_setting(row, name)) for name in table.columns]
         numbers = [cell.replace("±", r"$\pm$").replace("−", "$-$").replace("–", "--") for cell in cells]
         lines.append(" & ".join([*settings, str(len(row.seeds)), *numbers]) + r" \\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", *(f"% {note}" for note in table.footnotes)]) + "\n"
@@ -114,6 +116,11 @@ def _cell(row: Row, metric: str) -> str:
     digits = DIGITS.get(metric, 2)
     std = f" ± {spread[1]:,.{digits}f}" if len(row.seeds) > 1 else ""
     return f"{spread[0]:,.{digits}f}{std}".replace("-", "−")
+
+
+def _setting(row: Row, name: str) -> str:
+    """A setting of a row; a method that is not asked as others are has a mark."""
+    return _word(row.settings.get(name)) + (row.mark if name == "method" else "")
 
 
 def _word(value: Any) -> str:

@@ -1,0 +1,143 @@
+"""Every method under every protocol: writes results/protocols.jsonl, a line for each run, and prints the tables of it.
+
+    python benchmarks/protocols.py DATA            runs what is missing; DATA is a folder of npz graphs
+    python benchmarks/protocols.py --tables        prints the tables of docs/protocols.md
+
+A line has the whole configuration's hash: what was run with other parameters is run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+
+from delome.experiment import RunConfig, run
+from delome.learning import METHODS
+from delome.streams.cut import CutStream
+
+RESULTS = Path(__file__).parent / "results" / "protocols.jsonl"
+GRAPHS = ("amazon_computers", "corafull_knn256", "cora70")
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "cut": {},
+    "joined": {"test_graph": "joined"},
+    "grown": {"test_graph": "grown"},
+    "cut, inductive": {"inductive": True},
+}
+COMPARED = ("tpp", "tpp-nodes", "delome", "cat", "ssm-uniform", "ergnn", "analytic", "slda", "joint")
+ORDER = ("slda", "analytic", "tpp", "tpp-nodes", "ergnn", "ssm-uniform", "delome", "cat", "joint")
+"""The quick ones first."""
+BY_TIME = ("finetune", "replay", "delome", "analytic", "slda", "joint")
+TIME = "time:period=2,start=2009"
+SEEDS = 3
+BUDGET, EPOCHS, COLUMNS = 20, 100, 512
+
+
+def options(graph: str, method: str) -> dict[str, Any]:
+    """What every run of a method has in common."""
+    return {"method": method, "budget": BUDGET, "epochs": EPOCHS, "assignments": [f"columns={COLUMNS}"]}
+
+
+def jobs() -> Iterator[tuple[str, str, str, dict[str, Any], int]]:
+    """(graph, method, protocol, options of the run, seed), one seed of everything before the next."""
+    for seed in range(SEEDS):
+        for graph in GRAPHS:
+            for protocol, given in PROTOCOLS.items():
+                for method in (each for each in ORDER if each in METHODS):
+                    yield graph, method, protocol, options(graph, method) | given, seed
+        for method in (each for each in BY_TIME if each in METHODS):
+            yield "arxiv_tape", method, TIME, options("arxiv_tape", method) | {"stream": TIME}, seed
+
+
+def key(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line["graph"], line["method"], line["protocol"], line["seed"], line["hash"]
+
+
+def measured(data: Path, show: bool = True) -> None:
+    """Runs what no line of the results tells of."""
+    done = {key(line) for line in lines()}
+    streams: dict[str, CutStream] = {}
+    for graph, method, protocol, given, seed in jobs():
+        config = RunConfig.resolve(f"file:{data / graph}.npz", seed=seed, **given)
+        named = RunConfig.resolve(f"file:{graph}.npz", seed=seed, **given)  # wherever the data is
+        about = {"graph": graph, "method": method, "protocol": protocol, "seed": seed, "hash": named.digest}
+        if key(about) in done:
+            continue
+        if config.stream_key not in streams:
+            streams.clear()
+            streams[config.stream_key] = config.stream()
+        start = time.perf_counter()
+        try:
+            result = run(config, streams[config.stream_key])
+        except MemoryError:
+            print(f"{graph} {method} {protocol}: too large", flush=True)
+            continue
+        found = result.seeds[0]
+        numbers = found.summary() | {"seconds": time.perf_counter() - start, "threads": torch.get_num_threads()}
+        with RESULTS.open("a", encoding="utf-8") as sink:
+            sink.write(json.dumps(about | numbers | {"curve": found.matrix.curve}) + "\n")
+        if show:
+            print(f"{graph} {method} {protocol} seed {seed}: AA {numbers['aa']:.1f}, {numbers['seconds']:.0f} s", flush=True)
+
+
+def lines() -> list[dict[str, Any]]:
+    """Everything that was measured."""
+    if not RESULTS.exists():
+        return []
+    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+def cell(found: list[dict[str, Any]], metric: str, sign: str = "") -> str:
+    """Mean, and standard deviation of several seeds."""
+    values = [line[metric] for line in found if line.get(metric) is not None]
+    if not values:
+        return "–"
+    spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{mean(values):{sign}.1f}{spread}".replace("-", "−")
+
+
+def tables() -> str:
+    """The tables of the page, in Markdown."""
+    known, text = lines(), []
+    for graph in GRAPHS:
+        own = [line for line in known if line["graph"] == graph]
+        head = [f"{graph}", *PROTOCOLS, "seeds"]
+        text += ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+        for method in COMPARED:
+            of_method = [line for line in own if line["method"] == method]
+            cells = [cell([line for line in of_method if line["protocol"] == each], "aa") for each in PROTOCOLS]
+            counts = {len([1 for line in of_method if line["protocol"] == each]) for each in PROTOCOLS}
+            seeds = "–".join(str(count) for count in sorted({min(counts), max(counts)}))
+            mark = " †" if method in METHODS and METHODS[method].judges == "batches" else ""
+            text.append("| " + " | ".join([f"`{method}`{mark}", *cells, seeds]) + " |")
+        text.append("")
+    own = [line for line in known if line["graph"] == "arxiv_tape"]
+    text += ["| arxiv_tape by time | AA | AF | forward | anytime | seconds | seeds |", "|---|" + "---:|" * 6]
+    for method in BY_TIME:
+        found = [line for line in own if line["method"] == method]
+        signs = {"aa": "", "af": "+", "forward": "", "anytime": ""}
+        cells = [cell(found, metric, sign) for metric, sign in signs.items()]
+        seconds = f"{mean(line['seconds'] for line in found):.0f}" if found else "–"
+        text.append("| " + " | ".join([f"`{method}`", *cells, seconds, str(len(found))]) + " |")
+    return "\n".join(text) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", type=Path)
+    parser.add_argument("--tables", action="store_true")
+    asked = parser.parse_args()
+    if asked.data is not None:
+        measured(asked.data)
+    if asked.tables or asked.data is None:
+        print(tables(), end="")
+
+
+if __name__ == "__main__":
+    main()
