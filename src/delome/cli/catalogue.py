@@ -21,7 +21,7 @@ from delome.datasets.fetching.cache import cache_root, what_is_here
 KEEPS_LEGEND = (
     "Methods keep this beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
     "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, "
-    "A extractors."
+    "A extractors, h hidden units, k prompts."
 )
 
 
