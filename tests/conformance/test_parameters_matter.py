@@ -69,7 +69,7 @@ PLACES = {
     "recurring": Place(again=True),
     **dict.fromkeys(["prototypes.setting", "tpp.setting"], Place(("cil", "til"), {"columns": 1})),
     "prototypes.seed": Place((0, 1, 2), {"columns": 4}),
-    "agem.loss.pooled": Place(again=True),
+    "agem.loss.pooled": Place(beside={"epochs": 30, "lr": 0.1}, again=True),
     "agem.recurring": Place(beside={"epochs": 30, "lr": 0.1, "remember": "before"}, again=True),
     "analytic.per_task": Place(beside={"setting": "til"}),
     "cat.fanout": Place(FANOUTS, {"train_on": "task"}),

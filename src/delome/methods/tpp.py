@@ -176,10 +176,11 @@ class TPP(Learner):
         return type(self).__name__, self.width, self.torch_device
 
     def inputs(self, graph: Graph, nodes: np.ndarray) -> Asked:
-        profiled = self._profiled(graph, generator(self.seed, "isolated nodes asked about"))
-        if profiled is graph:
-            profiled, nodes = seen_by(graph, nodes, SMOOTHING_HOPS)
-            graph = profiled
+        if self.judges == "nodes":
+            graph, nodes = seen_by(graph, nodes, SMOOTHING_HOPS)
+            return self._asked(graph, nodes, smoothed(graph, nodes).to(self.torch_device))
+        rng = generator(self.seed, "isolated nodes asked about")
+        profiled: Graph = graph.cached(("profiled", self.seed), lambda: self._profiled(graph, rng))
         return self._asked(graph, nodes, smoothed(profiled, nodes).to(self.torch_device))
 
     @torch.no_grad()
