@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -12,23 +12,20 @@ import torch
 from torch import Tensor
 
 from delome.errors import StateError
-from delome.graph import Graph
 from delome.graph.lengths import lengths_of
-from delome.graph.neighbourhood import seen_by
 from delome.graph.rows import Rows
 from delome.graph.sparse import Features
 from delome.learning.isolation import isolated
-from delome.learning.learner import Learner
+from delome.learning.propagated import HOPS, PropagatedLearner
 from delome.parameters import Param
 from delome.persistence.state import State
 from delome.randomness import generator
 from delome.streams.tasks import Observation
 
 CHUNK_ROWS = 4096
-HOPS = 2
 
 
-class RandomFeatureLearner(Learner):
+class RandomFeatureLearner(PropagatedLearner):
     """Reads ``φ = relu(√D · u / ‖u‖)`` with ``u = (S² X) R``, R a Gaussian matrix drawn from the seed, never stored.
 
     Rows are propagated before they are projected (the same by linearity), so that a task's D-dimensional rows are never
@@ -73,13 +70,6 @@ class RandomFeatureLearner(Learner):
             drawn = generator(self.seed, "projection").standard_normal((self.width, self.size), dtype=np.float32)
             self._projection = torch.from_numpy(drawn).to(self.torch_device)
         return self._projection
-
-    def inputs_key(self) -> Hashable:
-        return "propagated", self.width
-
-    def inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
-        graph, nodes = seen_by(graph, nodes, HOPS)
-        return graph.propagate(HOPS)[nodes]
 
     def select_inputs(self, inputs: Features, index: np.ndarray) -> Features:
         return inputs[index]

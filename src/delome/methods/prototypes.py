@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -11,24 +11,21 @@ import torch
 from torch import Tensor
 
 from delome.errors import DivergenceError
-from delome.graph import Graph
-from delome.graph.neighbourhood import seen_by
 from delome.graph.rows import Rows
 from delome.graph.sparse import Features, stack
 from delome.learning.class_means import ClassMeans
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
-from delome.learning.learner import METHODS, Learner
+from delome.learning.learner import METHODS
+from delome.learning.propagated import HOPS, PropagatedLearner
 from delome.parameters import Param
 from delome.persistence.state import State
 from delome.progress import Tracker
 from delome.streams.tasks import Observation
 
-HOPS = 2
-
 
 @METHODS.register("prototypes")
-class Prototypes(Learner):
+class Prototypes(PropagatedLearner):
     """``score_c = cos(x, p_c) / τ`` with x the node's row of S² X and p_c the mean of its class's rows at unit length.
 
     A nearest-class-mean classifier (Rebuffi et al., 2017; Mai et al., 2021) without a network: nothing is trained, and
@@ -70,13 +67,6 @@ class Prototypes(Learner):
             if not means.means.isfinite().all():
                 raise DivergenceError(f"the features of task {observation.index} are too large to add up: scale them")
             self.known_means = means
-
-    def inputs_key(self) -> Hashable:
-        return "propagated", self.width
-
-    def inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
-        graph, nodes = seen_by(graph, nodes, HOPS)
-        return graph.propagate(HOPS)[nodes]
 
     def select_inputs(self, inputs: Features, index: np.ndarray) -> Features:
         return inputs[index]
