@@ -176,6 +176,7 @@ def test_a_whole_run_of_a_stream_is_asked_for_by_text(dated: str, tmp_path: Path
     table = tabulate(records, metrics=["aa", "forward"])
     assert "tpp †" in markdown(table) and "prototypes |" in markdown(table) and r"tpp \dag{}" in latex(table)
     assert any(note.startswith("† tpp: asked about the nodes of one task together") for note in table.footnotes)
+    assert f"{dated} was measured with test graph grown, stream time:period=2.5" in table.footnotes
     together = [line for line in summary_lines(found.result) if "together" in line]
     assert together == ["this method must be asked about the nodes of one task together: not comparable with others"]
 

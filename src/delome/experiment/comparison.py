@@ -247,6 +247,7 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
         graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
         if len(graphs) > 1:
             notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
+    notes += _unusual(shown_records)
     if marked := sorted({str(row.settings.get("method")) for row in table.rows if row.mark}):
         notes.append(
             f"{MARK} {', '.join(marked)}: asked about the nodes of one task together, which tells the task; "
@@ -263,6 +264,19 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
     if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
         tried = f"{counted(left_out, 'run')} that a selection has only tried {_are(left_out)} left out"
         notes.append(f"{tried} (--candidates shows {'it' if left_out == 1 else 'them'})")
+    return notes
+
+
+def _unusual(records: Sequence[Record]) -> list[str]:
+    """Says how all runs of a dataset were measured, if not as the benchmark does."""
+    notes = []
+    for dataset in sorted({str(record.config["dataset"]) for record in records}):
+        own = [_settings(record) for record in records if record.config["dataset"] == dataset]
+        same = {name: own[0][name] for name in HOW if len({str(each[name]) for each in own}) == 1}
+        odd = [
+            f"{HOW[name]} {value}" for name, value in same.items() if value not in ("cut", "transductive", "classes")
+        ]
+        notes += [f"{dataset} was measured with {', '.join(odd)}"] if odd else []
     return notes
 
 
