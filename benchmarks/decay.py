@@ -19,7 +19,7 @@ from typing import Any
 
 from delome.experiment import RunConfig
 from delome.learning import GradientLearner
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 DATASETS = ("cora_ml", "amazon_computers", "corafull_knn256", "cora70", "coauthor_cs")
 METHODS = ("finetune", "delome", "replay", "joint")
@@ -27,7 +27,7 @@ DECAYS = ("coupled", "decoupled")
 KEYS = ("dataset", "setting", "method", "decay", "seed")
 
 
-def measured(config: RunConfig, stream: TaskStream, seed: int) -> dict[str, float]:
+def measured(config: RunConfig, stream: CutStream, seed: int) -> dict[str, float]:
     learner = config.learner(seed)
     assert isinstance(learner, GradientLearner)
     epochs, last = learner.epochs, stream[-1]

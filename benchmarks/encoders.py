@@ -33,6 +33,7 @@ from delome.methods import CaT
 from delome.progress import Tracker
 from delome.randomness import generator, uniform
 from delome.streams.columns import LabelColumns
+from delome.streams.cut import CutStream
 from delome.streams.task_stream import TaskStream
 
 DATASETS = ("digits", "cora_ml", "amazon_computers")
@@ -40,7 +41,7 @@ KEYS = ("dataset", "encoders", "seed")
 WIDTH, FRESH = 512, 100
 
 
-def expected_distance(learner: CaT, stream: TaskStream) -> float:
+def expected_distance(learner: CaT, stream: CutStream) -> float:
     """Mean over classes and fresh encoders of the distance between a class and its memory."""
     rng, found = generator(0, "fresh encoders"), []
     for task, memory in zip(stream, learner.bank.memories, strict=True):
@@ -61,7 +62,7 @@ def expected_distance(learner: CaT, stream: TaskStream) -> float:
     return mean(found)
 
 
-def measured(config: RunConfig, stream: TaskStream, seed: int) -> dict[str, float]:
+def measured(config: RunConfig, stream: CutStream, seed: int) -> dict[str, float]:
     learner, tracker = config.learner(seed), Tracker()
     assert isinstance(learner, CaT)
     for task in stream:

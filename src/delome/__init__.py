@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from delome.learning import Learner
     from delome.learning.saved import load
     from delome.methods import (
+        AGEM,
+        ER,
         ERGNN,
         EWC,
         GEM,
         MAS,
+        SLDA,
+        TPP,
         TWP,
         Analytic,
         CaT,
@@ -34,10 +38,12 @@ if TYPE_CHECKING:
         HPNs,
         Joint,
         LwF,
+        Prototypes,
         Replay,
         SEMCurvature,
         SSMDegree,
         SSMUniform,
+        TPPNodes,
     )
     from delome.metrics import AccuracyMatrix
     from delome.streams.task_stream import TaskStream
@@ -52,8 +58,8 @@ else:
             "delome.graph": "Graph",
             "delome.learning": "Learner",
             "delome.learning.saved": "load",
-            "delome.methods": "ERGNN EWC GEM MAS TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF Replay SEMCurvature "
-            "SSMDegree SSMUniform",
+            "delome.methods": "AGEM ER ERGNN EWC GEM MAS SLDA TPP TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF "
+            "Prototypes Replay SEMCurvature SSMDegree SSMUniform TPPNodes",
             "delome.metrics": "AccuracyMatrix",
             "delome.streams.task_stream": "TaskStream",
             "delome.streams.tasks": "Stream Task",
@@ -65,10 +71,14 @@ __version__ = "0.1.0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library is silent until somebody listens
 
 __all__ = [
+    "AGEM",
+    "ER",
     "ERGNN",
     "EWC",
     "GEM",
     "MAS",
+    "SLDA",
+    "TPP",
     "TWP",
     "AccuracyMatrix",
     "Analytic",
@@ -81,11 +91,13 @@ __all__ = [
     "Joint",
     "Learner",
     "LwF",
+    "Prototypes",
     "Replay",
     "SEMCurvature",
     "SSMDegree",
     "SSMUniform",
     "Stream",
+    "TPPNodes",
     "Task",
     "TaskStream",
     "learn",

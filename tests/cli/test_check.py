@@ -48,8 +48,11 @@ def test_a_method_that_keeps_the_contract_passes_every_check(cli: Cli) -> None:
     outcome = cli("check", "analytic", "--set", "features=32", "--json")
     assert (outcome.code, outcome.document["method"], outcome.document["holds"]) == (0, "analytic", True)
     names = [check.__name__ for check in (*CHECKS, *QUESTIONS)]
-    expected = [{"check": name, "setting": setting, "failure": None} for setting in ("cil", "til") for name in names]
+    passed = {"failure": None, "declared": None}
+    expected = [{"check": name, "setting": setting} | passed for setting in ("cil", "til") for name in names]
     assert outcome.document["checks"] == expected
+    leaks = outcome.document["leaks"]
+    assert leaks.keys() == {"cil", "til"} and leaks["cil"]["together"] == leaks["cil"]["alone"] > 80
 
 
 def test_a_method_that_does_not_fails_and_is_told_where(cli: Cli, forgetful: str) -> None:

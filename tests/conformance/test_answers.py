@@ -10,7 +10,7 @@ from delome.methods import METHODS
 from delome.metrics import Score
 from delome.testing import Subject
 
-SMALL = {"epochs": 8, "networks": 3, "encoders": 5, "budget": 4, "hidden": 16, "features": 64}
+SMALL = {"epochs": 8, "networks": 3, "encoders": 5, "pretrain": 3, "budget": 4, "hidden": 16, "features": 64}
 
 
 def variants():

@@ -17,7 +17,7 @@ from delome.persistence.state import State
 from delome.streams.columns import Setting
 from delome.testing import Subject
 
-SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 3, "hidden": 8, "features": 32}
+SMALL = {"epochs": 4, "networks": 3, "encoders": 3, "pretrain": 3, "budget": 3, "hidden": 8, "features": 32}
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune, gcn": ("finetune", {"backbone": "gcn"}),
     "finetune, gat": ("finetune", {"backbone": "gat"}),

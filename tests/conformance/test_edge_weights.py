@@ -9,7 +9,7 @@ from delome.errors import GraphError
 from delome.methods import METHODS
 from delome.testing import Subject
 
-SMALL = {"epochs": 3, "networks": 3, "encoders": 5, "budget": 4, "hidden": 8, "features": 16}
+SMALL = {"epochs": 3, "networks": 3, "encoders": 5, "pretrain": 3, "budget": 4, "hidden": 8, "features": 16}
 REFUSED = {"hpns", "twp", "sem-curvature"}
 """Methods that look at edges one by one."""
 

@@ -11,9 +11,11 @@ from delome.methods import METHODS
 from delome.parameters import parameter_value, parameters_of
 from delome.testing import Subject
 
-SMALL = {"epochs": 5, "hidden": 16, "budget": 4, "networks": 5, "encoders": 5, "features": 32}
+SMALL = {"epochs": 5, "hidden": 16, "budget": 4, "networks": 5, "encoders": 5, "pretrain": 3, "features": 32}
 
 NOT_FINE_TUNE_AT_FIRST = {
+    **dict.fromkeys(["slda", "prototypes", "tpp", "tpp-nodes"], "has no network that is trained"),
+    "er": "its loss is not balanced over classes",
     "lwf": "draws other initial weights",
     "delome": "adjusts logits and does not balance classes",
     "replay": "adjusts logits by default",

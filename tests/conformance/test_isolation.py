@@ -19,7 +19,7 @@ from delome.progress import Tracker
 from delome.streams.columns import Setting
 from delome.testing import Subject
 
-SMALL = {"epochs": 3, "networks": 3, "encoders": 3, "budget": 4, "hidden": 8, "features": 32}
+SMALL = {"epochs": 3, "networks": 3, "encoders": 3, "pretrain": 3, "budget": 4, "hidden": 8, "features": 32}
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune, gcn": ("finetune", {"backbone": "gcn"}),
     "finetune, gat": ("finetune", {"backbone": "gat"}),

@@ -12,7 +12,7 @@ from delome.parameters import parameters_of
 from delome.progress import Tracker
 from delome.testing import Subject
 
-SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "budget": 3, "hidden": 8, "features": 32}
+SMALL = {"epochs": 5, "networks": 3, "encoders": 5, "pretrain": 3, "budget": 3, "hidden": 8, "features": 32}
 WIDTH = 6
 
 ON_GCN = {"finetune", "lwf", "ssm-uniform", "replay"}

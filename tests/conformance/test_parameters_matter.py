@@ -32,6 +32,7 @@ SMALL = {
     "neighbours_second": 2,
     "establish_after": 1,
     "pool": 9,
+    "pretrain": 3,
 }
 """What every learner starts from: quick, and small enough for a limit to be one on a small graph."""
 
@@ -66,6 +67,10 @@ PLACES = {
     "reading.columns": Place((None, 4, 6)),
     "fanout": Place(FANOUTS),
     "recurring": Place(again=True),
+    **dict.fromkeys(["prototypes.setting", "tpp.setting"], Place(("cil", "til"), {"columns": 1})),
+    "prototypes.seed": Place((0, 1, 2), {"columns": 4}),
+    "agem.loss.pooled": Place(beside={"epochs": 30, "lr": 0.1}, again=True),
+    "agem.recurring": Place(beside={"epochs": 30, "lr": 0.1, "remember": "before"}, again=True),
     "analytic.per_task": Place(beside={"setting": "til"}),
     "cat.fanout": Place(FANOUTS, {"train_on": "task"}),
     "cat.remember": Place(beside={"train_on": "task"}),
@@ -82,6 +87,7 @@ PLACES = {
 NOWHERE = {
     "device": "says where numbers are computed, not which",
     "hpns.setting": "has a single value",
+    "er.recurring": "a reservoir does not keep tasks apart",
 }
 
 

@@ -11,7 +11,15 @@ from delome.errors import ParameterError, StateError
 from delome.methods import METHODS, Replay
 from delome.testing import Subject
 
-SMALL: dict[str, Any] = {"epochs": 4, "networks": 3, "encoders": 3, "budget": 4, "hidden": 16, "recurring": "merge"}
+SMALL: dict[str, Any] = {
+    "epochs": 4,
+    "networks": 3,
+    "encoders": 3,
+    "pretrain": 3,
+    "budget": 4,
+    "hidden": 16,
+    "recurring": "merge",
+}
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "delome, sampled": ("delome", {"memory": "gradient-matching"}),
     "delome, noise": ("delome", {"init": "noise", "kernel": "arc-cosine"}),
@@ -21,7 +29,7 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "ssm-uniform, gcn": ("ssm-uniform", {"backbone": "gcn"}),
 }
 REPLAY: dict[str, tuple[str, dict[str, Any]]] = {
-    name: (name, {}) for name, method in METHODS.items() if issubclass(method, Replay)
+    name: (name, {}) for name, method in METHODS.items() if issubclass(method, Replay) and not method().memory.whole
 }
 VARIANTS = REPLAY | MORE
 

@@ -117,7 +117,10 @@ def test_a_paired_test_compares_common_seeds() -> None:
     [
         ({"protocol": {"split": "random 1"}}, "rows of d differ in split: random 0, random 1; do not compare them"),
         ({"protocol": {"tasks": 5}}, "rows of d differ in tasks: 3, 5; do not compare them"),
-        ({"protocol": {"inter-task edges": True}}, "rows of d differ in inter-task edges: None, True"),
+        ({"config": {"inter_task_edges": True}}, "rows of d differ in test graph: cut, grown"),
+        ({"config": {"test_graph": "joined"}}, "rows of d differ in test graph: cut, joined"),
+        ({"config": {"inductive": True}}, "rows of d differ in test nodes: inductive, transductive"),
+        ({"config": {"stream_kind": "blurry"}}, "rows of d differ in stream: blurry, classes"),
         ({"protocol": {"graph": "abc"}}, "d was not the same graph in all runs; do not compare them"),
         ({"selection": "honest"}, "parameters were selected for some rows only"),
         ({"finished": False}, "1 unfinished run is left out"),

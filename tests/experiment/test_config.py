@@ -139,6 +139,7 @@ def test_the_learner_has_the_parameters_of_the_configuration(kind: type) -> None
 def test_the_stream_is_cut_as_configured() -> None:
     config = RunConfig.resolve(SMALL, classes_per_task=3, split_seed=11, inter_task_edges=True)
     stream = config.stream()
+    assert isinstance(stream, TaskStream)
     assert (len(stream), stream.classes_per_task) == (2, 3)
     assert stream.split_seed == 11
     assert stream.inter_task_edges
@@ -237,10 +238,14 @@ def test_the_protocol_says_how_numbers_are_measured() -> None:
     protocol = RunConfig.resolve(split_seed=3, classes_per_task=5, inter_task_edges=True).protocol
     assert protocol == {
         "accuracy": "class-balanced",
+        "setting": "cil",
+        "stream": "classes",
         "classes_per_task": 5,
+        "test_graph": "grown",
         "inter_task_edges": True,
         "evaluated_on": "test nodes, after each task",
         "test_nodes": "transductive",
+        "asked": "one by one",
     }
 
 

@@ -33,7 +33,7 @@ def test_opening_writes_configuration_stream_hash_and_versions(tmp_path: Path, c
     with open_folder(tmp_path / "deep" / "run", config) as folder:
         written = json.loads((tmp_path / "deep" / "run" / "config.json").read_text())
         assert written["hash"] == folder.identity
-    assert written["run"] == {name: value for name, value in config.as_dict().items() if name != "seeds"}
+    assert written["run"] == config.seedless
     assert written["stream"] == config.stream().describe()
     assert {"delome", "torch"} <= written["versions"].keys()
 

@@ -17,6 +17,7 @@ from delome.datasets import DATASETS
 from delome.experiment import RunConfig
 from delome.experiment.options import Option, RunOptions, SweepOptions
 from delome.learning import METHODS
+from delome.streams import STREAMS
 
 HINTS = typing.get_type_hints(RunOptions, include_extras=True)
 OPTIONS: dict[str, Option] = {
@@ -35,13 +36,21 @@ OTHER: dict[str, tuple[list[str], Any, Callable[[RunConfig], Any]]] = {
     "seed": (["4"], [4], lambda config: config.seeds),
     "split_seed": (["6"], 6, lambda config: config.split_seed),
     "split": (["random"], "random", lambda config: config.split),
+    "stream": (["classes:step=1,base=4"], "classes:base=4,step=1", lambda config: config.stream_kind),
+    "test_graph": (["joined"], "joined", lambda config: config.test_graph),
+    "inductive": ([], True, lambda config: config.inductive),
     "inter_task_edges": ([], True, lambda config: config.inter_task_edges),
     "device": (["cpu"], "cpu", lambda config: config.parameters["device"]),
     "assignments": (["lr=0.5"], 0.5, lambda config: config.parameters["lr"]),
 }
 """What is written after the flag of each option, and what it is then in the configuration, and where."""
 
-REGISTRIES: dict[str, Iterable[str]] = {"backbones": BACKBONES, "datasets": DATASETS, "methods": METHODS}
+REGISTRIES: dict[str, Iterable[str]] = {
+    "backbones": BACKBONES,
+    "datasets": DATASETS,
+    "methods": METHODS,
+    "streams": STREAMS,
+}
 
 
 def flag(name: str) -> str:

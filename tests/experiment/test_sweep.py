@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from delome import Graph, TaskStream
+from delome import Graph
 from delome.datasets.fetching.reading import silent
 from delome.experiment import RunConfig, RunFolder, Stop, Stopped, run
 from delome.experiment.engine import Answer, Processes
@@ -21,6 +21,7 @@ from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.experiment.sweep import SHARED, Sweep, run_sweep, survey
 from delome.persistence.documents import read_document
+from delome.streams.cut import CutStream
 
 SMALL = "synthetic:nodes=60,classes=4"
 PLAN = Plan({"dataset": SMALL, "method": ["finetune", "delome"], "budget": [2, 3], "seeds": 2, "epochs": 3})
@@ -75,7 +76,7 @@ def test_every_stream_is_cut_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     cut: list[str] = []
     real = RunConfig.cut
 
-    def counted(config: RunConfig, graph: Graph) -> TaskStream:
+    def counted(config: RunConfig, graph: Graph) -> CutStream:
         cut.append(config.stream_key)
         return real(config, graph)
 

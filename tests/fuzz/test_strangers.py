@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import delome
-from delome import Graph, Learner, TaskStream
+from delome import Graph, Learner
 from delome.datasets.fetching import converted
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.folder import CONFIG_KIND
@@ -32,6 +32,7 @@ from delome.persistence.reading import parse_json, sha256_of
 from delome.persistence.state import State
 from delome.persistence.state_files import MANIFEST, load_state, save_state
 from delome.reporting.tables import summary_lines
+from delome.streams.cut import CutStream
 
 Attempt = Callable[[Callable[[], Any]], Any]
 
@@ -233,7 +234,7 @@ def test_a_converted_graph_of_a_stranger_is_noticed_or_works(
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, TaskStream, Path]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, CutStream, Path]:
     """A run that is finished, and one more that is not."""
     config = RunConfig.resolve(
         "synthetic:nodes=24,classes=4,features=4", "finetune", epochs=1, seeds=2, assignments=["hidden=2"]
@@ -253,7 +254,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, TaskS
 def test_a_run_folder_of_a_stranger_is_refused_or_goes_on(
     data: st.DataObject | None,
     name: str,
-    finished: tuple[RunConfig, TaskStream, Path],
+    finished: tuple[RunConfig, CutStream, Path],
     tmp_path_factory: pytest.TempPathFactory,
     attempt: Attempt,
 ) -> None:

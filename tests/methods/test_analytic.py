@@ -7,7 +7,8 @@ import torch
 
 from delome import Analytic, Graph, TaskStream
 from delome.errors import ParameterError, StateError
-from delome.methods.analytic import ROUNDING_MARGIN, RidgeStatistics, automatic_features, spectral_norm
+from delome.learning.random_features import automatic_features
+from delome.methods.analytic import ROUNDING_MARGIN, RidgeStatistics, spectral_norm
 
 CPU = torch.device("cpu")
 
@@ -35,11 +36,11 @@ def joint_ridge(rows: torch.Tensor, labels: torch.Tensor, classes: int, ridge: f
 
 @pytest.mark.parametrize("chunk", [3, 10_000])
 def test_weights_equal_joint_class_balanced_ridge(toy_stream, monkeypatch, chunk):
-    monkeypatch.setattr("delome.methods.analytic.CHUNK_ROWS", chunk)
+    monkeypatch.setattr("delome.learning.random_features.CHUNK_ROWS", chunk)
     learner = observe_all(Double(features=32), toy_stream)
     rows, labels = [], []
     for task in toy_stream:
-        rows += list(learner._random_features(task.graph.propagate(2), task.train))
+        rows += list(learner.random_features(task.graph.propagate(2), task.train))
         labels.append(torch.from_numpy(task.graph.labels[task.train]))
     expected = joint_ridge(torch.cat(rows), torch.cat(labels), 6, learner.ridge)
     torch.testing.assert_close(learner.weights, expected, atol=1e-8, rtol=1e-8)
@@ -58,7 +59,7 @@ def test_random_features_have_the_stated_form(toy_stream):
     learner = Double(features=32)
     learner.observe(toy_stream[0])
     graph = toy_stream[0].graph
-    (got,) = learner._random_features(graph.propagate(2), np.array([3, 4]))
+    (got,) = learner.random_features(graph.propagate(2), np.array([3, 4]))
     projected = torch.from_numpy(graph.propagate(2)[[3, 4]]).double() @ learner.projection.double()
     expected = (32**0.5 * projected / projected.norm(dim=1, keepdim=True)).relu()
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
@@ -209,7 +210,7 @@ def test_columns_of_the_statistics_are_those_of_the_learner(toy_graph):
         learner.observe(only(toy_graph, *classes))
     assert learner.classes == [3, 5, 4]
     assert learner.statistics.counts == [80, 40, 40]
-    (rows,) = learner._random_features(toy_graph.propagate(2), np.flatnonzero(toy_graph.labels == 5))
+    (rows,) = learner.random_features(toy_graph.propagate(2), np.flatnonzero(toy_graph.labels == 5))
     torch.testing.assert_close(learner.statistics.means[:, 1], rows.mean(dim=0), atol=1e-12, rtol=0)
 
 

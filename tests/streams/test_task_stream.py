@@ -460,7 +460,7 @@ def test_of_a_large_graph_only_the_last_task_stays_in_memory(toy_graph: Graph, m
     small = TaskStream(toy_graph)
     graphs = [task.graph for task in small]
     assert [task.graph for task in small] == graphs
-    monkeypatch.setattr("delome.streams.task_stream.KEEP_BELOW", toy_graph.nbytes - 1)
+    monkeypatch.setattr("delome.streams.cut.KEEP_BELOW", toy_graph.nbytes - 1)
     large = TaskStream(toy_graph)
     first = large[0].graph
     assert large[0].graph is first
@@ -472,7 +472,7 @@ def test_of_a_large_graph_only_the_last_task_stays_in_memory(toy_graph: Graph, m
 
 
 def test_what_evaluation_reads_is_prepared_once(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delome.streams.task_stream.KEEP_BELOW", 0)
+    monkeypatch.setattr("delome.streams.cut.KEEP_BELOW", 0)
     stream = TaskStream(toy_graph)
     learner = FineTune(epochs=2, hidden=8)
     for task in stream:

@@ -28,7 +28,7 @@ import torch
 
 from delome import Learner
 from delome.experiment import RunConfig, RunFolder, run
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 BY_PATH = ("mkdir", "rmdir", "unlink", "chmod", "replace", "rename")
 BY_HANDLE = ("fsync", "ftruncate")
@@ -187,14 +187,14 @@ def _die() -> None:
     signal.pause()
 
 
-def live(config: RunConfig, stream: TaskStream, folder: Path, every: float = 0.0, fresh: bool = False) -> None:
+def live(config: RunConfig, stream: CutStream, folder: Path, every: float = 0.0, fresh: bool = False) -> None:
     """A whole run as the command line does it, with a note in place of the pictures."""
     with RunFolder.open(folder, config, stream, fresh=fresh) as place:
         result = run(config, stream, place, checkpoint_every=every)
         place.write("note.txt", lambda temporary: temporary.write_text(str(result.aa[0])))
 
 
-def learned(config: RunConfig, stream: TaskStream, tasks: int) -> Learner:
+def learned(config: RunConfig, stream: CutStream, tasks: int) -> Learner:
     """The learner of a configuration after so many tasks."""
     learner = config.learner(config.seeds[0])
     for task in list(stream)[:tasks]:
@@ -211,7 +211,7 @@ class Mother:
     """Forks lives."""
 
     def __init__(self) -> None:
-        self.streams: dict[str, TaskStream] = {}
+        self.streams: dict[str, CutStream] = {}
         self.held: int | None = None
         # what the first run loads and makes need not be done in every life
         known_versions().start()
@@ -227,7 +227,7 @@ class Mother:
             self.end_held()
             return {"ended": -signal.SIGKILL}
         config = RunConfig(**asked["config"])
-        stream = self.streams.setdefault(f"{config.dataset} {config.classes_per_task}", config.stream())
+        stream = self.streams.setdefault(config.stream_key, config.stream())
         told, tell = os.pipe()
         child = os.fork()
         if not child:
@@ -253,7 +253,7 @@ class Mother:
             os.waitpid(self.held, 0)
             self.held = None
 
-    def _live(self, asked: dict[str, Any], config: RunConfig, stream: TaskStream, tell: int) -> None:
+    def _live(self, asked: dict[str, Any], config: RunConfig, stream: CutStream, tell: int) -> None:
         """The life of the child; it never returns."""
         code = 1
         try:

@@ -28,6 +28,12 @@ RUNS: dict[str, dict[str, Any]] = {
     "ergnn": {"budget": 4},
     "joint, fanout": {"assignments": ["fanout=3,2"]},
 }
+RUNS |= {
+    "replay, blurry": {"budget": 4, "stream": "blurry:sigma=0.2,steps=3"},
+    "er, returning classes": {"budget": 4, "stream": "classes:sizes=3+2+1,returning=1"},
+    "delome, joined and inductive": {"budget": 4, "test_graph": "joined", "inductive": True},
+    "tpp": {"assignments": ["pretrain=10"]},
+}
 KILLS_OF_EACH = 4
 WHAT_A_RUN_LEAVES = {
     "config.json", "events.jsonl", "note.txt", "seed-0", "seed-0/matrix.csv", "seed-0/result.json", "seed-0/model",

@@ -12,7 +12,7 @@ from delome.experiment.signals import Stopped
 from delome.methods import METHODS
 from delome.parameters import has_parameter
 from delome.progress import Tracker
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 Left = Callable[[Path], dict[str, Any]]
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 HARD = "synthetic:nodes=48,classes=4,features=12,noise=4"
 SMALL = {
     "hidden": "8", "epochs": "4", "dimension": "4", "budget": "4", "features": "32", "encoders": "5", "networks": "5",
-    "stored": "8",
+    "stored": "8", "pretrain": "3",
 }  # fmt: skip
 Variant = tuple[str, str, tuple[str, ...]]
 EVERY_METHOD: list[Variant] = [(name, setting, ()) for name, method in METHODS.items() for setting in method.settings]
@@ -63,7 +63,7 @@ class StopsAtStep(Tracker):
                 self.stop.signal_number = signal.SIGTERM
 
 
-def live(config: RunConfig, stream: TaskStream, folder: Path, stop: Stop, **options: Any) -> bool:
+def live(config: RunConfig, stream: CutStream, folder: Path, stop: Stop, **options: Any) -> bool:
     """One life of a run; whether it reached the end."""
     with RunFolder.open(folder, config, stream) as place:
         try:
@@ -85,7 +85,7 @@ def test_a_run_stopped_after_every_step_ends_as_one_that_was_not(
     stops = 0
     while not live(config, config.stream(), tmp_path / "stopped", asked):
         stops += 1
-    assert stops >= (1 if method == "analytic" else 2 * 4)
+    assert stops >= (1 if method in ("analytic", "slda", "prototypes") else 2 * 4)
     assert left(tmp_path / "stopped") == left(tmp_path / "whole")
 
 
@@ -116,3 +116,26 @@ def test_a_run_stopped_while_it_learns_memories_need_not_train_again(
     assert left(tmp_path / "stopped") == left(tmp_path / "whole")
     assert first_shown["memory"] == reached
     assert first_shown["train"] == (4 if method == "delome" else 0)  # CaT trains on what it has condensed
+
+
+@pytest.mark.parametrize("method", ["replay", "er", "slda"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stream": "classes:sizes=1+2+1,returning=1"},
+        {"stream": "blurry:sigma=0.2,steps=3"},
+        {"test_graph": "joined", "inductive": True},
+    ],
+    ids=str,
+)
+def test_a_run_of_any_stream_that_is_stopped_ends_as_one_that_was_not(
+    method: str, options: dict[str, Any], lives: Any, left: Left, tmp_path: Path
+) -> None:
+    small = ["features=16"] if method == "slda" else ["hidden=4", "budget=2", "epochs=3"]
+    config = RunConfig.resolve("synthetic:nodes=80,classes=4,noise=2", method, assignments=small, **options)
+    asked = Stop()
+    asked.signal_number = signal.SIGTERM
+    assert live(config, config.stream(), tmp_path / "whole", Stop())
+    while not live(config, config.stream(), tmp_path / "stopped", asked):
+        pass
+    assert left(tmp_path / "stopped") == left(tmp_path / "whole")

@@ -99,7 +99,9 @@ def test_the_command_prints_a_table_of_what_holds_and_what_does_not(cli, folder)
     outcome = cli("check", "broken:Broken")
     assert outcome.code == 2
     assert all(check.__doc__ in outcome.out for check in (*CHECKS, *QUESTIONS))
-    marks = [line.split()[1] for line in outcome.out.splitlines() if " til " in line]
+    table, _, leaks = outcome.out.partition("What it owes to how it is asked")
+    assert "KeyError: 'nothing here'" in leaks
+    marks = [line.split()[1] for line in table.splitlines() if " til " in line]
     assert len(marks) == len(CHECKS) + len(QUESTIONS)
     failed = marks.count("✗")
     assert 0 < failed < marks.count("✓") + failed
@@ -114,8 +116,10 @@ def test_the_command_says_that_all_is_well(cli, folder):
     assert outcome.document["method"] == "sound:Sound"
     assert outcome.document["holds"] is True
     assert outcome.document["checks"] == [
-        {"check": check.__name__, "setting": "til", "failure": None} for check in (*CHECKS, *QUESTIONS)
+        {"check": check.__name__, "setting": "til", "failure": None, "declared": None}
+        for check in (*CHECKS, *QUESTIONS)
     ]
+    assert outcome.document["leaks"]["til"]["together"] > 80
 
 
 def test_a_failure_is_a_document_too(cli, folder):

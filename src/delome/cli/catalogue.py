@@ -21,7 +21,7 @@ from delome.datasets.fetching.cache import cache_root, what_is_here
 KEEPS_LEGEND = (
     "Methods keep this beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
     "p network parameters, N nodes and E edges of all task graphs, D random features, P prototypes of dimension d, "
-    "A extractors."
+    "A extractors, h hidden units, k prompts."
 )
 
 
@@ -43,9 +43,17 @@ def methods(
     table = Table(Column("method", no_wrap=True), Column("what it does", overflow="fold"))
     for name, each in found.items():
         past = "; reads past graphs" if each["needs_past"] else ""
+        past += "; must be asked about the nodes of one task together" if each["judges"] == "batches" else ""
         origin, settings = f"{each['family']}; {each['citation']}", ", ".join(each["settings"])
         table.add_row(
-            name, _with_details(each["summary"], origin, f"keeps {_kept(each['keeps'])}", f"{settings}{past}")
+            name,
+            _with_details(
+                each["summary"],
+                origin,
+                f"keeps {_kept(each['keeps'])}",
+                f"{settings}{past}",
+                f"streams: {', '.join(each['streams'])}",
+            ),
         )
     console = Console()
     console.print(table)

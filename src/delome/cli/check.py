@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +17,9 @@ from delome.cli.app import AsJson, app
 from delome.cli.described import completing
 from delome.errors import DelomeError
 from delome.parameters import parse_assignments
+
+if TYPE_CHECKING:
+    from delome.testing import Leaks
 
 
 @app.command()
@@ -31,10 +37,13 @@ def check(
 
     The contract: it learns, is deterministic, carries everything in its state, keeps what it declares, survives odd
     streams, and more. The referee's questions: does a prediction depend on which other nodes are asked about, or on
-    labels of test nodes?
+    labels of test nodes? A method that judges batches of nodes must say so, and is named here.
+
+    The leak report: the accuracy on a small stream when nodes are asked about together and one by one, and in the graph
+    of their task and of all tasks.
     """
     from delome.learning import METHODS
-    from delome.testing import run_checks
+    from delome.testing import leaks_of, run_checks
 
     kind = METHODS.importable(method)
     parameters = parse_assignments(kind, assignments or [], f"method {method}")
@@ -44,15 +53,44 @@ def check(
         for outcome in run_checks(kind, parameters):
             status.update(f"checking: {outcome.meaning}")
             outcomes.append(outcome)
+        status.update("measuring what it owes to how it is asked")
+        leaks: dict[str, Leaks | str] = {
+            setting: _leaks(partial(leaks_of, kind, parameters, setting)) for setting in kind.settings
+        }
     failed = [outcome for outcome in outcomes if not outcome.holds]
     if as_json:
-        checks = [{"check": each.check, "setting": each.setting, "failure": each.failure} for each in outcomes]
-        print(json.dumps({"method": method, "holds": not failed, "checks": checks}))
+        names = ("check", "setting", "failure", "declared")
+        checks = [{name: getattr(each, name) for name in names} for each in outcomes]
+        measured = {setting: found if isinstance(found, str) else asdict(found) for setting, found in leaks.items()}
+        print(json.dumps({"method": method, "holds": not failed, "checks": checks, "leaks": measured}))
     else:
         table = Table(Column("", no_wrap=True), Column("setting", no_wrap=True), Column("what", overflow="fold"))
         for each in outcomes:
             found = "" if each.holds else f"\n{each.failure}"
-            table.add_row("✓" if each.holds else "✗", each.setting, Text(f"{each.meaning}{found}"))
+            found += f"\ndeclared by the method, and said in every table: {each.declared}" if each.declared else ""
+            table.add_row(
+                "✗" if each.failure else "†" if each.declared else "✓", each.setting, Text(each.meaning + found)
+            )
         Console().print(table)
+        _print_leaks(leaks)
     if failed:
         raise DelomeError(f"{method} does not pass {len(failed)} of {len(outcomes)} checks")
+
+
+def _leaks(measure: Callable[[], Leaks]) -> Leaks | str:
+    """The leak report of a method, or why there is none: a stranger's may fail in any way."""
+    try:
+        return measure()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _print_leaks(leaks: dict[str, Leaks | str]) -> None:
+    table = Table(
+        Column("setting", no_wrap=True), Column("how it is asked", overflow="fold"), Column("accuracy", justify="right")
+    )
+    table.title = "What it owes to how it is asked: mean accuracy over tasks of a small stream, after the last"
+    for setting, found in leaks.items():
+        for how, accuracy in [(Text(found), None)] if isinstance(found, str) else found.rows():
+            table.add_row(setting, how, "–" if accuracy is None else f"{accuracy:.1f} %")
+    Console().print(table)

@@ -33,12 +33,14 @@ def of_registries() -> dict[str, Any]:
     from delome.backbones import BACKBONES
     from delome.datasets import DATASETS
     from delome.learning import METHODS
+    from delome.streams import STREAMS
 
     return {
         "methods": {name: _method(each) for name, each in METHODS.items()},
         "parameters": {name: parameters_of_method(each) for name, each in METHODS.items()},
         "datasets": {name: _dataset(each) for name, each in DATASETS.items()},
         "backbones": {name: {} for name in BACKBONES},
+        "streams": {name: {"summary": each.summary, "settings": list(each.settings)} for name, each in STREAMS.items()},
     }
 
 
@@ -48,12 +50,18 @@ def completing(kind: str) -> Callable[[], list[str]]:
 
 
 def _method(method: type[Learner]) -> dict[str, Any]:
+    from delome.streams import STREAMS
+
     return {
         "summary": method.summary,
         "family": method.family,
         "settings": list(method.settings),
         "keeps": asdict(method.keeps),
         "needs_past": method.needs_past,
+        "streams": [
+            name for name in method.streams if name in STREAMS and {*STREAMS[name].settings} & {*method.settings}
+        ],
+        "judges": method.judges,
         "citation": method.citation,
     }
 

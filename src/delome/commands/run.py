@@ -38,7 +38,7 @@ def run(
     dataset: str | None = None,
     method: str = "delome",
     *,
-    stream: Stream | None = None,
+    stream: Stream | str | None = None,
     out: str | Path | None = None,
     fresh: bool = False,
     checkpoint_every: float = CHECKPOINT_EVERY,
@@ -52,13 +52,16 @@ def run(
     ``options`` are those of `RunOptions`, as on the command line. A run that was interrupted, even killed, continues
     when it is called again, and ends with the identical result; ``fresh`` starts over and keeps a backup. A ``stream``
     of your own takes the place of the dataset's, which is ``digits`` by default; unless ``dataset`` says what it is of,
-    the run calls it ``given``. ``watcher`` follows its progress; ``stop`` can end it early.
+    the run calls it ``given``; text such as ``"time:period=2"`` says how that of the dataset is cut. ``watcher``
+    follows its progress; ``stop`` can end it early.
 
     >>> import tempfile
     >>> found = run("synthetic:nodes=60,classes=4", "finetune", epochs=2, out=f"{tempfile.mkdtemp()}/run")
     >>> len(found.result.seeds[0].matrix.rows)
     2
     """
+    if isinstance(stream, str):
+        options, stream = options | {"stream": stream}, None
     if dataset is None:
         dataset = RunOptions.dataset if stream is None else GIVEN
     wanted = RunOptions(dataset=dataset, method=method, **_known(options))

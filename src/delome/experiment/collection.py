@@ -128,7 +128,6 @@ def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]
         config=flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"]),
         protocol={
             "split": _in_words(stream.get("split")),
-            "inter-task edges": stream.get("inter_task_edges"),
             "classes per task": stream.get("classes_per_task"),
             "tasks": len(stream["tasks"]),
             "graph": str(stream["graph"]["sha256"])[:8] if "graph" in stream else None,

@@ -14,8 +14,14 @@ from delome.printable import counted
 KEYS = ("dataset", "setting", "method", "backbone", "budget")
 """What a row is always described by; other settings are added if rows differ in them."""
 
-BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks")
+BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks", "asked")
 """Settings that are not listed among those a row averages over: how runs were measured has footnotes of its own."""
+
+HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
+"""Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
+
+MARK = "†"
+"""Stands after methods that must be asked about the nodes of one task together."""
 
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
@@ -44,6 +50,12 @@ class Row:
     def seeds(self) -> list[int]:
         """Different seeds, of which statistics are made."""
         return sorted({record.seed for record in self.records})
+
+    @property
+    def mark(self) -> str:
+        """Stands after the method's name if its predictions depend on which nodes are asked about together."""
+        together = any(record.config.get("asked") == "together" for record in self.records)
+        return f" {MARK}" if together else ""
 
     def spread(self, metric: str) -> tuple[float, float] | None:
         """Mean and standard deviation over seeds; none if it is undefined."""
@@ -108,13 +120,17 @@ class ResultTable:
 
 def _beside(row: Row) -> dict[str, Any]:
     """What two rows must share to be compared: all that describes them but the method."""
-    return {name: row.settings.get(name) for name in KEYS if name != "method"}
+    return {
+        name: row.settings.get(name)
+        for name in (*KEYS, *(how for how in HOW if how in row.settings))
+        if name != "method"
+    }
 
 
 def _is_comparable(one: Row, two: Row) -> bool:
     """Whether two rows share what describes both: a method without a memory has no budget to share."""
-    pairs = zip(_beside(one).values(), _beside(two).values(), strict=True)
-    return all(a == b or a is None or b is None for a, b in pairs)
+    first, second = _beside(one), _beside(two)
+    return all(first[name] == second[name] or first[name] is None or second[name] is None for name in first)
 
 
 def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
@@ -151,7 +167,7 @@ def tabulate(
     differing = _differing(settings)
     if by is None:
         columns = [key for key in KEYS if any(each.get(key) is not None for each in settings)]
-        columns += [name for name in differing if name not in columns and name != "device"]
+        columns += [name for name in differing if name not in (*columns, "device", "inter_task_edges")]
     else:
         columns = list(by)
         names = {name for each in settings for name in each}
@@ -186,7 +202,9 @@ def _settings(record: Record) -> dict[str, Any]:
         short[path if name in short else name] = value
     if record.selection:
         short["selection"] = record.selection
-    return short
+    edges, inductive = short.get("inter_task_edges"), short.pop("inductive", False)
+    how = {"test_graph": "grown" if edges else "cut", "test_nodes": "inductive" if inductive else "transductive"}
+    return how | {"stream": short.pop("stream_kind", "classes")} | short
 
 
 def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
@@ -220,16 +238,23 @@ def _averaged(table: ResultTable) -> str:
 def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) -> list[str]:
     shown_records = [record for row in table.rows for record in row.records]
     notes = [note for note in [_averaged(table)] if note]
-    for name in ("split", "inter-task edges", "classes per task", "tasks"):
+    for name in ("split", *HOW, "classes per task", "tasks"):
         for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
             own = [record for record in shown_records if record.config["dataset"] == dataset]
-            values = sorted({str(record.protocol.get(name)) for record in own})
+            values = sorted({str(_settings(each)[name] if name in HOW else each.protocol.get(name)) for each in own})
             if len(values) > 1:
-                notes.append(f"rows of {dataset} differ in {name}: {', '.join(values)}; do not compare them")
+                called = HOW.get(name, name)
+                notes.append(f"rows of {dataset} differ in {called}: {', '.join(values)}; do not compare them")
     for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
         graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
         if len(graphs) > 1:
             notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
+    notes += _unusual(shown_records)
+    if marked := sorted({str(row.settings.get("method")) for row in table.rows if row.mark}):
+        notes.append(
+            f"{MARK} {', '.join(marked)}: asked about the nodes of one task together, which tells the task; "
+            "not comparable with methods that are asked about each node"
+        )
     counts = sorted({len(row.seeds) for row in table.rows})
     if len(counts) > 1:
         notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
@@ -241,6 +266,19 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
     if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
         tried = f"{counted(left_out, 'run')} that a selection has only tried {_are(left_out)} left out"
         notes.append(f"{tried} (--candidates shows {'it' if left_out == 1 else 'them'})")
+    return notes
+
+
+def _unusual(records: Sequence[Record]) -> list[str]:
+    """Says how all runs of a dataset were measured, if not as the benchmark does."""
+    notes = []
+    for dataset in sorted({str(record.config["dataset"]) for record in records}):
+        own = [_settings(record) for record in records if record.config["dataset"] == dataset]
+        same = {name: own[0][name] for name in HOW if len({str(each[name]) for each in own}) == 1}
+        odd = [
+            f"{HOW[name]} {value}" for name, value in same.items() if value not in ("cut", "transductive", "classes")
+        ]
+        notes += [f"{dataset} was measured with {', '.join(odd)}"] if odd else []
     return notes
 
 

@@ -23,7 +23,10 @@ from delome.graph import Graph
 from delome.learning import METHODS, Learner
 from delome.parameters import check_option, filled, has_parameter, parameters_of, parse_assignments, values_of
 from delome.registry import Registry
+from delome.streams import STREAMS, Cutting, Protocol, StreamKind, parse_kind
 from delome.streams.columns import Label
+from delome.streams.cut import CutStream
+from delome.streams.kind import written
 from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Stream
 
@@ -43,8 +46,11 @@ class RunConfig:
     class_order: list[Label] | None = None
     split: str = "auto"
     split_seed: int = 0
-    inter_task_edges: bool = False
     seeds: list[int] = field(default_factory=lambda: [0])
+    test_graph: str = "cut"
+    inductive: bool = False
+    stream_kind: str = "classes"
+    asked: str = "one by one"
 
     @classmethod
     def resolve(cls, dataset: str = "digits", method: str = "delome", **options: Any) -> Self:
@@ -62,13 +68,16 @@ class RunConfig:
             check_option("tasks", options.tasks, at_least=1)
         check_option("split_seed", options.split_seed, at_least=0)
         check_option("inter_task_edges", options.inter_task_edges)
+        check_option("inductive", options.inductive)
         if options.split not in SPLITS:
             raise ParameterError(unknown("split", str(options.split), SPLITS))
         if options.seeds > MOST_SEEDS:
             raise ParameterError(f"seeds must be at most {MOST_SEEDS}, not {options.seeds}")
         if isinstance(options.budget, int) and options.budget < 1:
             raise ParameterError(f"budget must be at least 1 row per class, not {shown(options.budget)}")
-        parameters = values_of(_learner(options))
+        kind, learner = parse_kind(options.stream), _learner(options)
+        check_supported(kind, options.method, learner)
+        parameters = values_of(learner)
         first = parameters.pop("seed")
         check_option("the last seed", first + options.seeds - 1, at_least=0)
         return cls(
@@ -80,8 +89,11 @@ class RunConfig:
             class_order=None if options.class_order is None else list(options.class_order),
             split=options.split,
             split_seed=options.split_seed,
-            inter_task_edges=options.inter_task_edges,
             seeds=list(range(first, first + options.seeds)),
+            test_graph=_test_graph(options, kind),
+            inductive=options.inductive,
+            stream_kind=written(kind),
+            asked="together" if learner.judges == "batches" else "one by one",
         )
 
     def learner(self, seed: int) -> Learner:
@@ -89,31 +101,38 @@ class RunConfig:
         kind = METHODS.importable(self.method)
         return kind(**filled(kind, {**self.parameters, "seed": seed}, Registry.importable))
 
-    def stream(self, data_root: Path | None = None, progress: Progress = silent) -> TaskStream:
+    def stream(self, data_root: Path | None = None, progress: Progress = silent) -> CutStream:
         """Loads the graph (a published one through ``data_root``) and cuts it into tasks."""
         if self.dataset == GIVEN:
             raise ParameterError("dataset 'given' is that of a stream of your own: pass the stream")
         return self.cut(load_graph(self.dataset, data_root=data_root, progress=progress))
 
-    def cut(self, graph: Graph) -> TaskStream:
+    def cut(self, graph: Graph) -> CutStream:
         """Cuts the dataset's graph into tasks."""
         if self.split == GIVEN:
             raise ParameterError("split 'given' is that of a stream of your own: pass the stream")
-        return TaskStream(
-            graph,
-            self.classes_per_task,
+        cutting = Cutting(
+            classes_per_task=self.classes_per_task,
             tasks=self.tasks,
-            class_order=cast(Any, self.class_order),
+            class_order=self.class_order,
             split=None if self.split == "auto" else cast(Any, self.split),
             split_seed=self.split_seed,
-            inter_task_edges=self.inter_task_edges,
+            protocol=Protocol(self.test_graph, self.inductive),
         )
+        return parse_kind(self.stream_kind)(graph, cutting)
 
     def check_stream(self, stream: Stream) -> None:
         """Refuses a stream that is not cut as this configuration says."""
-        if not isinstance(stream, TaskStream):
+        if not isinstance(stream, CutStream):
             return  # of a stream of another kind the description alone says what it is
-        names = ["classes_per_task", "tasks", "class_order", "inter_task_edges"]
+        if stream.kind != self.stream_kind:
+            raise StreamError(
+                f"the stream is {stream.kind}, but the configuration says {self.stream_kind}: "
+                "pass config.stream(), or resolve the configuration with the stream's"
+            )
+        names = ["inter_task_edges", "test_graph", "inductive"]
+        if isinstance(stream, TaskStream):
+            names = ["classes_per_task", "tasks", *(["class_order"] if self.stream_kind == "classes" else []), *names]
         if stream.split_kind == "random":
             names.append("split_seed")
         if different := [name for name in names if getattr(stream, name) != getattr(self, name)]:
@@ -134,14 +153,21 @@ class RunConfig:
 
     @property
     def seedless(self) -> dict[str, Any]:
-        """Everything but the seeds, of which a run folder may hold more and more."""
-        return {name: value for name, value in self.as_dict().items() if name != "seeds"}
+        """Everything but the seeds, of which a run folder may hold more and more.
+
+        What came later than others is there if it is not as usual, so that what was run before keeps its name.
+        """
+        given = {name: value for name, value in self.as_dict().items() if name != "seeds"}
+        shown = {name: value for name, value in given.items() if value != _USUAL.get(name, ())}
+        if self.test_graph != "joined":
+            shown.pop("test_graph", None)
+        return shown | {"inter_task_edges": self.inter_task_edges}
 
     @property
     def stream_key(self) -> str:
         """What two configurations share exactly if they are of the same stream."""
         return json.dumps(
-            {name: value for name, value in self.seedless.items() if name not in ("method", "parameters")}
+            {name: value for name, value in self.seedless.items() if name not in ("method", "parameters", "asked")}
         )
 
     @property
@@ -172,15 +198,50 @@ class RunConfig:
         return cast("int | None", _inside(self.parameters, "hidden"))
 
     @property
+    def inter_task_edges(self) -> bool:
+        """Whether tasks are learned in the graph of everything seen so far."""
+        return self.test_graph == "grown"
+
+    @property
     def protocol(self) -> dict[str, Any]:
         """How the numbers are measured, printed beside them."""
         return {
             "accuracy": "class-balanced",
+            "setting": self.parameters["setting"],
+            "stream": self.stream_kind,
             "classes_per_task": self.classes_per_task,
+            "test_graph": self.test_graph,
             "inter_task_edges": self.inter_task_edges,
             "evaluated_on": "test nodes, after each task",
-            "test_nodes": "transductive",
+            "test_nodes": Protocol(self.test_graph, self.inductive).test_nodes,
+            "asked": self.asked,
         }
+
+
+_USUAL = {"inductive": False, "stream_kind": "classes", "asked": "one by one"}
+"""Settings of a configuration that are not part of its hash unless they are others."""
+
+
+def _test_graph(options: RunOptions, kind: StreamKind) -> str:
+    """The test graph that is asked for, by either name, or else that of the stream."""
+    if options.test_graph is None:
+        return "grown" if options.inter_task_edges else kind.usual_test_graph
+    found = Protocol(options.test_graph).test_graph
+    if options.inter_task_edges and found != "grown":
+        raise ParameterError(f"--inter-task-edges is --test-graph grown, but {found} is given too: leave out one")
+    return found
+
+
+def check_supported(kind: StreamKind, method: str, learner: Learner) -> None:
+    """Refuses a method on a stream that it cannot learn."""
+    name = STREAMS.name_of(type(kind))
+    if learner.setting not in kind.settings:
+        raise ParameterError(
+            f"a {name} stream has no tasks that could be known, as setting {learner.setting} assumes: "
+            f"choose setting {' or '.join(kind.settings)}"
+        )
+    if name not in learner.streams:
+        raise ParameterError(f"method {method} cannot learn a {name} stream: choose {' or '.join(learner.streams)}")
 
 
 def _learner(options: RunOptions) -> Learner:

@@ -11,7 +11,7 @@ from delome.graph import Graph
 from delome.graph.sparse import SPARSE_BELOW
 from delome.learning import Learner
 from delome.parameters import parameter_value
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 FLOPS = 5e10
 """Of one core in products of single precision."""
@@ -19,7 +19,7 @@ OVERHEAD = 1e-3
 """Seconds of a step beside its products."""
 
 
-def expected_seconds(config: RunConfig, stream: TaskStream) -> float:
+def expected_seconds(config: RunConfig, stream: CutStream) -> float:
     """Seconds of one seed on one core: two products of rows × features × hidden units for each step, the gradient of
     the rows themselves not being needed."""
     learner = config.learner(seed=0)

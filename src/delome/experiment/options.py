@@ -71,6 +71,15 @@ class RunOptions:
         int | None,
         Option("Memory rows per class.  [default: the dataset's usual budget]", metavar="ROWS", several=True),
     ] = None
+    stream: Annotated[
+        str,
+        Option(
+            "How the graph arrives: classes, time, domains or blurry, e.g. classes:base=4,step=2.",
+            metavar="NAME",
+            among="streams",
+            several=True,
+        ),
+    ] = "classes"
     classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
     tasks: Annotated[int | None, Option("Learn only the first N tasks.  [default: all]", metavar="N")] = None
     epochs: Annotated[
@@ -87,7 +96,18 @@ class RunOptions:
             among=SPLITS[:3],
         ),
     ] = "auto"
-    inter_task_edges: Annotated[bool, Option("Keep edges between tasks: the graph accumulates.")] = False
+    test_graph: Annotated[
+        str | None,
+        Option(
+            "cut: each task alone; joined: learned alone, tested in the graph of all tasks so far; "
+            "grown: learned in it too.  [default: cut, or the stream's usual one]",
+            metavar="cut|joined|grown",
+            among=("cut", "joined", "grown"),
+            several=True,
+        ),
+    ] = None
+    inter_task_edges: Annotated[bool, Option("The same as --test-graph grown.")] = False
+    inductive: Annotated[bool, Option("Test nodes and their edges are absent while learning.")] = False
     device: Annotated[str, Option("auto, cpu, cuda, …", metavar="NAME")] = "auto"
     assignments: Annotated[
         list[str] | None,

@@ -27,6 +27,8 @@ class TaskResult:
     seconds: dict[str, float] = field(default_factory=dict)
     storage: Footprint = field(default_factory=Footprint)
     report: dict[str, list[float]] = field(default_factory=dict)
+    ahead: list[float] = field(default_factory=list)
+    """Class-balanced accuracies on the test nodes of tasks that are not learned yet, of a stream that has such."""
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
@@ -34,13 +36,14 @@ class TaskResult:
         found = cls(**document | {"storage": Footprint(**document["storage"])})
         if not isinstance(found.seconds, dict) or not isinstance(found.report, dict):
             raise TypeError("numbers without names")
-        lists = [*found.measured, list(found.seconds.values()), list(asdict(found.storage).values())]
+        lists = [*found.measured, found.ahead, list(found.seconds.values()), list(asdict(found.storage).values())]
         if not all(_are_numbers(each) for each in (*lists, *found.report.values())):
             raise TypeError("no numbers")
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        return vars(self) | {"storage": asdict(self.storage)}
+        written = vars(self) | {"storage": asdict(self.storage)}
+        return written if self.ahead else {name: value for name, value in written.items() if name != "ahead"}
 
     @property
     def measured(self) -> tuple[list[float], ...]:
@@ -82,7 +85,14 @@ class SeedResult:
     def summary(self) -> dict[str, float | None]:
         """The numbers of each matrix: class-balanced, over nodes, and on validation nodes."""
         kinds = {"": self.matrix, "micro_": self.micro, "validation_": self.validation}
-        return {f"{kind}{name}": value for kind, found in kinds.items() for name, value in found.summary().items()}
+        numbers = {f"{kind}{name}": value for kind, found in kinds.items() for name, value in found.summary().items()}
+        return numbers if self.forward is None else numbers | {"forward": self.forward}
+
+    @property
+    def forward(self) -> float | None:
+        """Forward transfer: mean accuracy on the next task before it is learned; none if that was not asked."""
+        found = [value for task in self.tasks for value in task.ahead]
+        return mean(found) if found else None
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -129,6 +139,12 @@ class RunResult:
         return _spread(forgetting) if forgetting else None
 
     @property
+    def forward(self) -> float | None:
+        """Mean over seeds of forward transfer."""
+        found = [seed.forward for seed in self.seeds if seed.forward is not None]
+        return mean(found) if found else None
+
+    @property
     def matrix(self) -> AccuracyMatrix:
         """Mean over seeds of class-balanced accuracies."""
         return AccuracyMatrix.mean([seed.matrix for seed in self.seeds])
@@ -171,6 +187,7 @@ class RunResult:
             "anytime": self.matrix.anytime,
             "last": self.matrix.last,
             "micro_aa": mean(seed.micro.aa for seed in self.seeds),
+            **({} if self.forward is None else {"forward": self.forward}),
             "validation_aa": mean(seed.validation.aa for seed in self.seeds),
             "matrices": [seed.matrix.rows for seed in self.seeds],
             "validation_matrices": [seed.validation.rows for seed in self.seeds],

@@ -12,7 +12,8 @@ from delome.experiment.results import RunResult, SeedResult, TaskResult
 from delome.experiment.seed_folder import SeedFolder
 from delome.experiment.signals import Stop
 from delome.progress import Tracker
-from delome.streams.tasks import Stream
+from delome.streams.grouped import OrderedStream
+from delome.streams.tasks import Stream, Task
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ def run(
             with tracker.phase("evaluate"):
                 seen = stream.seen(task)
                 test, validation = learner.score(seen), learner.score(seen, "val")
+                ahead = learner.score(_ahead(stream, task)) if learner.setting == "cil" else []
             result.tasks.append(
                 TaskResult(
                     accuracies=[score.balanced for score in test],
@@ -68,6 +70,7 @@ def run(
                     seconds=tracker.seconds,
                     storage=learner.storage(),
                     report=learner.report(),
+                    ahead=[score.balanced for score in ahead],
                 )
             )
             log.info("%s: %s", name, _in_short(result))
@@ -80,6 +83,11 @@ def run(
     if folder is not None:
         folder.event("finished")
     return RunResult(config, results, stream.dropped, stream.describe())
+
+
+def _ahead(stream: Stream, task: Task) -> list[Task]:
+    """Tasks that are asked about before they are learned, of a stream that has such."""
+    return stream.ahead(task) if isinstance(stream, OrderedStream) else []
 
 
 def _in_short(result: SeedResult) -> str:

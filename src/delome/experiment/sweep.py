@@ -29,7 +29,7 @@ from delome.persistence.files import make_folder, reporting_write_errors, write_
 from delome.persistence.lock import LOCK, sole_writer
 from delome.persistence.state_files import MANIFEST
 from delome.printable import counted
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 log = logging.getLogger(__name__)
 
@@ -127,10 +127,10 @@ def run_sweep(
 
 def survey(
     configs: Iterable[RunConfig], out: Path, data_root: Path | None, progress: Progress
-) -> tuple[Sweep, dict[str, Graph], dict[str, TaskStream]]:
+) -> tuple[Sweep, dict[str, Graph], dict[str, CutStream]]:
     """All jobs, those that are done already, the graphs and the streams."""
     graphs: dict[str, Graph] = {}
-    streams: dict[str, TaskStream] = {}
+    streams: dict[str, CutStream] = {}
     state = Sweep([], {})
     for config in configs:
         if config.dataset not in graphs:

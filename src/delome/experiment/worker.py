@@ -19,7 +19,7 @@ from delome.experiment.folder import RunFolder
 from delome.experiment.runner import run
 from delome.experiment.signals import StopFile, Stopped
 from delome.graph import Graph
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 DONE, FAILED, STOPPED = "done", "failed", "stopped"
 
@@ -59,7 +59,7 @@ class Outcome:
     signal_number: int | None = None
 
 
-_last: tuple[str, TaskStream] | None = None
+_last: tuple[str, CutStream] | None = None
 """The stream of this process's last job, with what was computed of it."""
 
 
@@ -107,7 +107,7 @@ def _run(job: Job, graph: Graph, orders: Orders) -> None:
                 raise
 
 
-def _stream(config: RunConfig, graph: Graph, cache: Path | None) -> TaskStream:
+def _stream(config: RunConfig, graph: Graph, cache: Path | None) -> CutStream:
     """The stream of a job: that of the last one, if it is the same."""
     global _last
     key = f"{config.stream_key} {graph.num_nodes} {graph.num_edges} {cache}"

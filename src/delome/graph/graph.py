@@ -16,11 +16,13 @@ from delome.graph.shared import shared_features
 from delome.graph.sparse import Features, times, to_dense
 from delome.graph.validation import (
     checked_adjacency,
+    checked_attributes,
     checked_features,
     checked_labels,
     checked_masks,
     checked_names,
     checked_weights,
+    numbers_of_nodes,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 MASKS = ("train", "val", "test")
 SCALE = "scale"
+ATTRIBUTE = "node_"
+"""How the names of node attributes begin in files and in PyG data."""
 SHARED_FROM = 1 << 20
 """Bytes of a graph from which propagating it takes longer than reading the result."""
 
@@ -45,6 +49,9 @@ class Graph:
     Labels are whole numbers from 0 on, and -1 says that the label of a node is unknown: the node has its place in
     propagation, but belongs to no class. They may also be text (unknown: None or empty); ``labels`` then holds the
     positions in ``class_names``, and `user_labels` the text. Masks say which nodes to train, validate and test on.
+
+    ``node_attributes`` are numbers by name, one for each node, such as ``node_year``: streams may be cut by them, and
+    no learner sees them.
 
     ``shared`` is a folder, if any, through which processes share what was propagated.
 
@@ -67,6 +74,7 @@ class Graph:
         val_mask: Any = None,
         test_mask: Any = None,
         undirected: bool = True,
+        node_attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.features = checked_features(features)
         nodes = self.features.shape[0]
@@ -82,6 +90,7 @@ class Graph:
             self.class_names = as_text or self.class_names
         masks = dict(zip(MASKS, (train_mask, val_mask, test_mask), strict=True))
         self.masks = checked_masks({name: mask for name, mask in masks.items() if mask is not None}, nodes)
+        self.attributes = checked_attributes(node_attributes or {}, nodes)
         self.shared: Path | None = None
         self._cache: dict[Any, Any] = {}
 
@@ -96,12 +105,14 @@ class Graph:
         undirected: bool = False,
         labels_are_text: bool = False,
         masks: Mapping[str, np.ndarray] | None = None,
+        attributes: Mapping[str, np.ndarray] | None = None,
     ) -> Graph:
         """Graph from parts that are already valid (cut from a valid graph, or made by this package)."""
         graph = cls.__new__(cls)
         graph.adjacency, graph.features, graph.labels = adjacency, features, labels
         graph.class_names, graph.labels_are_text = class_names, labels_are_text
         graph.undirected, graph.masks, graph._cache = undirected, dict(masks or {}), {}
+        graph.attributes = dict(attributes or {})
         graph.shared = None
         return graph
 
@@ -115,6 +126,7 @@ class Graph:
             "undirected": self.undirected,
             "labels_are_text": self.labels_are_text,
             "masks": self.masks,
+            "attributes": self.attributes,
         }
         graph = Graph._trusted(**(parts | changes))
         graph.shared = self.shared
@@ -129,7 +141,7 @@ class Graph:
     @classmethod
     def from_pyg(cls, data: Data, *, undirected: bool = True) -> Graph:
         """Graph from a PyG ``Data`` with ``x`` and optionally ``edge_index``, ``edge_weight`` (or ``edge_attr`` of one
-        column), ``y``, ``class_names`` and masks."""
+        column), ``y``, ``class_names``, masks and attributes of nodes named ``node_…``."""
         features, edges, labels, names = (getattr(data, name, None) for name in ("x", "edge_index", "y", "class_names"))
         if features is None:
             raise GraphError("the PyG data has no node features: set data.x")
@@ -140,6 +152,7 @@ class Graph:
             edge_weight=_pyg_weights(data),
             class_names=names,
             undirected=undirected,
+            node_attributes=_pyg_attributes(data, len(features)),
             **{f"{name}_mask": getattr(data, f"{name}_mask", None) for name in MASKS},
         )
 
@@ -154,6 +167,7 @@ class Graph:
             edge_index=torch.from_numpy(np.stack([coo.col, coo.row]).astype(np.int64)),
             y=None if self.labels is None else torch.from_numpy(self.labels),
             **{f"{name}_mask": torch.from_numpy(mask) for name, mask in self.masks.items()},
+            **{name: torch.from_numpy(values) for name, values in self.attributes.items()},
         )
         if self.weighted:
             data.edge_weight = torch.from_numpy(coo.data)
@@ -207,7 +221,10 @@ class Graph:
         return f"Graph(nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features}, classes={classes})"
 
     def fingerprint(self) -> str:
-        """SHA-256 of edges, features, labels, class names and masks: two graphs share it exactly if they are equal."""
+        """SHA-256 of edges, features, labels, class names and masks: two graphs share it exactly if they are equal.
+
+        Attributes of nodes do not count: a stream that is cut by one says which nodes come when.
+        """
         digest = hashlib.sha256(repr((self.content_fingerprint(), self.class_names, self.labels_are_text)).encode())
         named = {"labels": self.labels} | {name: self.masks.get(name) for name in MASKS}
         _update(digest, [array for array in named.values() if array is not None])
@@ -227,6 +244,7 @@ class Graph:
             features=self.features[nodes],
             labels=None if self.labels is None else self.labels[nodes],
             masks={name: mask[nodes] for name, mask in self.masks.items()},
+            attributes={name: values[nodes] for name, values in self.attributes.items()},
         )
 
     def with_labels(self, labels: np.ndarray | None) -> Graph:
@@ -243,8 +261,8 @@ class Graph:
         return graph
 
     def hidden(self) -> Graph:
-        """The same without labels and masks: what a learner sees of a task; computed results are shared."""
-        graph = self._like(labels=None, masks={})
+        """The same without labels, masks and attributes: what a learner sees of a task; computed results are shared."""
+        graph = self._like(labels=None, masks={}, attributes={})
         graph._cache = self._cache
         return graph
 
@@ -332,3 +350,8 @@ def _pyg_weights(data: Data) -> Any:
             "delete data.edge_attr, or set data.edge_weight in its place"
         )
     return attributes
+
+
+def _pyg_attributes(data: Data, nodes: int) -> dict[str, np.ndarray]:
+    named = {str(name): data[name] for name in data.keys() if str(name).startswith(ATTRIBUTE)}  # noqa: SIM118  # no dict
+    return numbers_of_nodes({name: value for name, value in named.items() if hasattr(value, "shape")}, nodes)

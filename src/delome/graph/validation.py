@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -220,3 +220,29 @@ def checked_masks(masks: dict[str, Any], nodes: int) -> dict[str, np.ndarray]:
             )
         checked[name] = values.copy()
     return checked
+
+
+def checked_attributes(attributes: Mapping[str, Any], nodes: int) -> dict[str, np.ndarray]:
+    """Numbers of all nodes, by name."""
+    checked = {}
+    for name, given in attributes.items():
+        values = as_numpy(given)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.shape != (nodes,) or values.dtype.kind not in "fiub":
+            raise GraphError(
+                f"node attribute '{name}' must be one number for each of the {nodes} nodes, "
+                f"but it has type {values.dtype} and shape {tuple(values.shape)}"
+            )
+        checked[str(name)] = values.copy()
+    return checked
+
+
+def numbers_of_nodes(found: Mapping[str, Any], nodes: int) -> dict[str, np.ndarray]:
+    """Those of some arrays that are one number for each node."""
+    arrays = {name: as_numpy(values) for name, values in found.items()}
+    return {
+        name: values
+        for name, values in arrays.items()
+        if values.dtype.kind in "fiub" and values.shape in ((nodes,), (nodes, 1))
+    }

@@ -30,7 +30,8 @@ class Footprint:
 @dataclass(frozen=True)
 class FootprintFormula:
     """The same as formulas of budget b, classes seen C, dense features F, tasks T, network parameters p, nodes N and
-    edges E of all task graphs, random features D, prototypes P of dimension d, and extractors A."""
+    edges E of all task graphs, random features D, prototypes P of dimension d, extractors A, hidden units h and prompts
+    k."""
 
     rows: str = "0"
     floats: str = "0"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast, overload
 
 import numpy as np
 import torch
@@ -86,7 +86,8 @@ class Learner(Configured, ABC):
     ``columns`` says which classes there are and which of them a row may use, and ``torch_device`` where to compute.
 
     Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, what it
-    ``keeps`` between tasks, and the values of its parameters that a selection should ``search``.
+    ``keeps`` between tasks, the values of its parameters that a selection should ``search``, the ``streams`` it can
+    learn, and whether it ``judges`` nodes or whole batches of them.
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
@@ -101,6 +102,10 @@ class Learner(Configured, ABC):
     citation: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     search: ClassVar[tuple[dict[str, tuple[Any, ...]], ...]] = ()
+    judges: ClassVar[Literal["nodes", "batches"]] = "nodes"
+    """``batches``: predictions depend on which nodes are asked about at the same time, which every table says."""
+    streams: ClassVar[tuple[str, ...]] = ("classes", "time", "domains", "blurry")
+    """Kinds of stream it can learn, in those of its ``settings`` that they have."""
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)

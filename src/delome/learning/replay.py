@@ -81,15 +81,19 @@ class Replay(GradientLearner):
         if self.train_on == "memory":
             assert bank is not None
             with tracker.phase("prepare"):
-                return ReplayTraining(self, observation, bank.examples(self.network), tracker, MemoryBank(), bank)
+                return self.replaying(observation, bank.examples(self.network), tracker, MemoryBank(), bank)
         replayed = bank if bank is not None and len(self.bank) and self.setting == "cil" else self.bank
-        return ReplayTraining(self, observation, examples, tracker, replayed, bank)
+        return self.replaying(observation, examples, tracker, replayed, bank)
+
+    def replaying(self, *arguments: Any) -> ReplayTraining:
+        """The training of a task, of what `ReplayTraining` takes beside the learner."""
+        return ReplayTraining(self, *arguments)
 
     def remembered(self, observation: Observation, tracker: Tracker) -> MemoryBank:
         """All memories after a task."""
         rng = generator(self.seed, "memory", observation.index)
         context = Context(self.network, self.columns, rng, tracker)
-        if self.recurring == "merge":
+        if self.recurring == "merge" or self.memory.whole:
             return self.memory.merge(self.bank, observation, context, self.seed)
         return MemoryBank(
             [*self.bank.memories, with_counts(self.memory.build(observation, context), observation.labels)]
@@ -103,8 +107,11 @@ class Replay(GradientLearner):
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        gaps = self.recurring == "merge"
-        self.bank = MemoryBank.load(state, len(self.columns.tasks), self.columns.seen, self.width, gaps)
+        whole = self.memory.whole
+        gaps = self.recurring == "merge" or whole
+        self.bank = MemoryBank.load(
+            state, len(self.columns.tasks), self.columns.seen, self.width, gaps, all_classes=not whole
+        )
 
     def storage(self) -> Footprint:
         return Footprint(*self.bank.size())

@@ -7,6 +7,7 @@ from delome.memories.experience import Experience
 from delome.memories.gradient_matching import GradientMatching
 from delome.memories.kernel_matching import KernelMatching
 from delome.memories.memory import Memory
+from delome.memories.reservoir import Reservoir
 from delome.memories.rows import Centroids, PropagatedRows, RawRows
 from delome.memories.subgraph import Subgraphs
 
@@ -23,5 +24,6 @@ __all__ = [
     "MemoryBuilder",
     "PropagatedRows",
     "RawRows",
+    "Reservoir",
     "Subgraphs",
 ]

@@ -60,16 +60,20 @@ class MemoryBank:
             state.tensors |= memory.tensors
 
     @classmethod
-    def load(cls, state: State, tasks: int, columns: int, width: int, gaps: bool = False) -> MemoryBank:
+    def load(
+        cls, state: State, tasks: int, columns: int, width: int, gaps: bool = False, all_classes: bool = True
+    ) -> MemoryBank:
         """The bank that was saved; refused unless it holds a memory of each task, or with ``gaps`` of some of them,
-        rows of all columns, and features of this width."""
+        rows of ``all_classes``, and features of this width."""
         saved = state.value("memory")
         numbers = whole_numbers([each["task"] for each in saved], "memory")
         known = set(range(tasks))
         if numbers != sorted(set(numbers) & known) or (len(numbers) < tasks and not gaps):
             raise StateError(f"the state does not fit the learner: {tasks} tasks are known, {len(saved)} memories kept")
         bank = cls([_load_memory(state, each, columns, width) for each in saved])
-        if {column for memory in bank.memories for column in memory.labels.tolist()} != set(range(columns)):
+        if all_classes and {column for memory in bank.memories for column in memory.labels.tolist()} != set(
+            range(columns)
+        ):
             raise StateError("the state does not fit the learner: not every class is remembered")
         return bank
 

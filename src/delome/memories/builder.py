@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -59,6 +59,9 @@ class MemoryBuilder(Component, ABC):
     """Turns a task into a memory of at most ``budget`` rows for each class."""
 
     budget: Annotated[int, Param("memory rows per class", at_least=1)] = 60
+
+    whole: ClassVar[bool] = False
+    """Whether it chooses among the rows of all tasks, whatever their class: then `merge` is asked after every task."""
 
     @abstractmethod
     def build(self, observation: Observation, context: Context) -> Memory:

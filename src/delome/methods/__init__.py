@@ -16,14 +16,23 @@ from delome.methods.ssm import SEMCurvature, SSMDegree, SSMUniform  # isort: ski
 from delome.methods.cat import CaT  # isort: skip
 from delome.methods.delome import DeLoMe  # isort: skip
 from delome.methods.analytic import Analytic  # isort: skip
+from delome.methods.slda import SLDA  # isort: skip
+from delome.methods.prototypes import Prototypes  # isort: skip
+from delome.methods.er import ER  # isort: skip
+from delome.methods.agem import AGEM  # isort: skip
+from delome.methods.tpp import TPP, TPPNodes  # isort: skip
 from delome.methods import replay  # isort: skip
 
 __all__ = [
+    "AGEM",
+    "ER",
     "ERGNN",
     "EWC",
     "GEM",
     "MAS",
     "METHODS",
+    "SLDA",
+    "TPP",
     "TWP",
     "Analytic",
     "CaT",
@@ -32,9 +41,11 @@ __all__ = [
     "HPNs",
     "Joint",
     "LwF",
+    "Prototypes",
     "Replay",
     "SEMCurvature",
     "SSMDegree",
     "SSMUniform",
+    "TPPNodes",
     "replay",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,23 +12,18 @@ import torch
 from torch import Tensor
 
 from delome.errors import DivergenceError, ParameterError, StateError
-from delome.graph import Graph
-from delome.graph.lengths import lengths_of
-from delome.graph.neighbourhood import seen_by
-from delome.graph.rows import Rows
 from delome.graph.sparse import Features, stack
 from delome.learning.calibration import fitted_temperature
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
-from delome.learning.learner import METHODS, Learner
+from delome.learning.learner import METHODS
+from delome.learning.random_features import RandomFeatureLearner, lower_triangle
 from delome.parameters import Param
 from delome.persistence.state import State, whole_numbers
 from delome.progress import Tracker
 from delome.randomness import generator
 from delome.streams.tasks import Observation
 
-CHUNK_ROWS = 4096
-HOPS = 2
 POWER_STEPS, ROUNDING_MARGIN = 10, 1.5
 """So many power iterations find nine tenths of the norm of rounding errors; the margin makes up for the rest, and for
 errors of several tasks that are not quite independent."""
@@ -141,13 +136,11 @@ class RidgeStatistics:
 
 
 @METHODS.register("analytic")
-class Analytic(Learner):
+class Analytic(RandomFeatureLearner):
     """Class-incremental ridge regression on propagated random features (in the manner of ACIL, Zhuang et al., 2022).
 
-    ``φ = relu(√D · u / ‖u‖)`` with ``u = (S² X) R``, R a Gaussian matrix drawn from the seed and never stored. Only
-    sums over nodes are kept, in half precision; up to that rounding the result equals ridge regression on all tasks
-    at once. Rows are propagated before they are projected (the same by linearity), so that a task's D-dimensional rows
-    are never all in memory.
+    ``φ = relu(√D · u / ‖u‖)`` with ``u = (S² X) R`` (see `RandomFeatureLearner`). Only sums over nodes are kept, in
+    half precision; up to that rounding the result equals ridge regression on all tasks at once.
 
     Scores of a regression are no logits: `delome.learning.calibration` finds the temperature of their softmax from the
     class means and the scatter. With ``per_task`` that is done while a task is learned, because its statistics are not
@@ -162,9 +155,6 @@ class Analytic(Learner):
     True
     """
 
-    features: Annotated[
-        int | None, Param("random features D; none = 50 per class, a power of 2 in 2048…8192", at_least=1)
-    ] = None
     ridge: Annotated[float, Param("ridge strength γ in units of tr(A) / training rows", above=0)] = 0.3
     per_task: Annotated[bool, Param("TIL: one regression per task (no forgetting at all) instead of a shared one")] = (
         False
@@ -174,8 +164,6 @@ class Analytic(Learner):
     keeps = FootprintFormula("0", "D·(D + 1) / 2 + D·C", "D·(D + 1) + 2·D·C")
     citation = "after Zhuang et al., 2022"
     summary = "closed-form ridge on propagated features: no replay, no epochs"
-
-    dtype = torch.float32
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -187,14 +175,10 @@ class Analytic(Learner):
         self.statistics: RidgeStatistics | None = None
         self.task_weights: list[Tensor] = []
         self.temperatures: dict[int, float] = {}
-        self.size = 0
-        self._projection: Tensor | None = None
 
     def learn(self, observation: Observation, tracker: Tracker) -> None:
         with tracker.phase("prepare"):
-            propagated = observation.graph.propagate(HOPS)
-            if not self.size:
-                self.size = self.features or automatic_features(observation.num_classes)
+            propagated = self.propagated(observation)
         with tracker.phase("train", len(observation.classes) + 1) as step:
             if self.statistics is None or self.per_task:
                 statistics = RidgeStatistics(self.size, self.dtype, self.torch_device)
@@ -203,7 +187,7 @@ class Analytic(Learner):
                 statistics = copy.deepcopy(self.statistics)
             for position, column in enumerate(observation.classes):
                 nodes = observation.train[observation.labels == column]
-                statistics.add(position if self.per_task else column, self._random_features(propagated, nodes))
+                statistics.add(position if self.per_task else column, self.random_features(propagated, nodes))
                 step()
             if not statistics.means.isfinite().all():
                 raise DivergenceError(f"the features of task {observation.index} are too large to add up: scale them")
@@ -237,41 +221,11 @@ class Analytic(Learner):
             self.temperatures[task] = self._fitted(self.statistics, self.weights, columns, task)
         return (scores / self.temperatures[task]).softmax(dim=1)
 
-    def _random_features(self, propagated: Features, nodes: np.ndarray) -> Iterator[Tensor]:
-        """φ of the nodes, a chunk at a time."""
-        projection = self.projection
-        size = projection.shape[1]
-        for start in range(0, len(nodes), CHUNK_ROWS):
-            rows = Rows.of(propagated[nodes[start : start + CHUNK_ROWS]], self.torch_device)
-            projected = rows.times(projection).to(self.dtype)
-            lengths = lengths_of(projected).clamp(min=torch.finfo(self.dtype).tiny)
-            yield projected.div_(lengths).mul_(math.sqrt(size)).relu_()
-
-    @property
-    def projection(self) -> Tensor:
-        """The Gaussian matrix R, drawn again from the seed when it is needed."""
-        if self._projection is None:
-            drawn = generator(self.seed, "projection").standard_normal((self.width, self.size), dtype=np.float32)
-            self._projection = torch.from_numpy(drawn).to(self.torch_device)
-        return self._projection
-
-    def inputs_key(self) -> Hashable:
-        return "propagated", self.width
-
-    def inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
-        graph, nodes = seen_by(graph, nodes, HOPS)
-        return graph.propagate(HOPS)[nodes]
-
-    def select_inputs(self, inputs: Features, index: np.ndarray) -> Features:
-        return inputs[index]
-
     def join_inputs(self, parts: Sequence[Features]) -> Features | None:
         return None if self.per_task else stack(parts)
 
-    def logits(self, inputs: Features, task: int) -> Tensor:
-        nodes = np.arange(inputs.shape[0])
-        weights = self._weights_of(task) if self.per_task else self.weights
-        return torch.cat([chunk @ weights for chunk in self._random_features(inputs, nodes)])
+    def scored(self, features: Tensor, task: int) -> Tensor:
+        return features @ (self._weights_of(task) if self.per_task else self.weights)
 
     def _weights_of(self, task: int) -> Tensor:
         """Weights of a task's own regression in the columns of its classes, which other tasks may have too."""
@@ -281,7 +235,6 @@ class Analytic(Learner):
 
     def state(self) -> State:
         state = super().state()
-        state.values["random_features"] = self.size
         state.tensors |= {f"weights.{task}": weights.clone() for task, weights in enumerate(self.task_weights)}
         if self.task_weights:
             fitted = [self.temperatures[task] for task in range(len(self.task_weights))]
@@ -290,17 +243,12 @@ class Analytic(Learner):
             state.values["counts"] = list(self.statistics.counts)
             state.tensors["means"] = self.statistics.means.half()
             state.tensors["rounding"] = torch.tensor(self.statistics.rounding, dtype=torch.float64, device="cpu")
-            state.tensors["scatter"] = self.statistics.scatter[_lower(self.statistics.scatter)].half()
+            state.tensors["scatter"] = self.statistics.scatter[lower_triangle(self.statistics.scatter)].half()
         return state
 
     @isolated()
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self.size = state.whole_number("random_features")
-        if self.size and self.features not in (None, self.size):
-            raise StateError(f"the state has {self.size} random features, the learner {self.features}")
-        if self.columns.tasks and not self.size:
-            raise StateError("the state does not fit the learner: tasks were learned without any features")
         if self.per_task and self.columns.tasks:
             self.task_weights = [
                 state.tensor(f"weights.{task}", (self.size, len(classes)), torch.half)
@@ -320,7 +268,7 @@ class Analytic(Learner):
             self.statistics.means = means.to(self.torch_device, self.dtype)
             self.statistics.rounding = state.tensor("rounding", (), torch.float64).item()
             scatter = self.statistics.scatter
-            scatter[_lower(scatter)] = lower.to(self.torch_device, self.dtype)
+            scatter[lower_triangle(scatter)] = lower.to(self.torch_device, self.dtype)
             scatter += scatter.tril(-1).T
             self._take(self.statistics)
 
@@ -349,17 +297,3 @@ def spectral_norm(matrix: Tensor, rng: np.random.Generator) -> float:
         vector = matrix @ (vector / vector.norm().clamp(min=torch.finfo(matrix.dtype).tiny))
         length = vector.norm()
     return float(length)
-
-
-def _lower(matrix: Tensor) -> Tensor:
-    """Mask of the lower triangle, diagonal included."""
-    return torch.ones_like(matrix, dtype=torch.bool).tril()
-
-
-def automatic_features(classes: int) -> int:
-    """50 random features per class, rounded up to a power of two, between 2,048 and 8,192.
-
-    >>> [automatic_features(classes) for classes in (10, 40, 70, 500)]
-    [2048, 2048, 4096, 8192]
-    """
-    return int(min(max(2 ** math.ceil(math.log2(50 * classes)), 2048), 8192))

@@ -15,7 +15,7 @@ from delome.methods import FineTune
 from delome.paper.experiment import Experiment, Row
 from delome.progress import Tracker
 from delome.randomness import generator
-from delome.streams.task_stream import TaskStream
+from delome.streams.cut import CutStream
 
 NODES = 600
 """Most training nodes that are drawn in a map; of larger tasks it is a sample."""
@@ -24,7 +24,7 @@ ORIGINAL = "nodes of the task"
 
 
 def embedding_map(
-    experiment: Experiment, dataset: str, stream: TaskStream, budget: int, seed: int, show: Callable[[str], None]
+    experiment: Experiment, dataset: str, stream: CutStream, budget: int, seed: int, show: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows and points of a map: every memory of the first task, and the task's own training nodes.
 

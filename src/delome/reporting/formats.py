@@ -15,7 +15,9 @@ from delome.reporting.terminal import literal
 
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(
-    {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"†": r"\dag{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 )
 
 
@@ -127,7 +129,9 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
     for row in table.rows:
         values = {name: row.settings.get(name) for name in table.columns}
         own = {name: "–" if value is None else str(value) for name, value in values.items()}
-        words.append(own | {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))})
+        own |= {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))}
+        # a method that is not asked as others are has a mark
+        words.append(own | {"method": own.get("method", "") + row.mark})
     return words
 
 

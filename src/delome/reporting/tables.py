@@ -10,7 +10,9 @@ from rich.text import Text
 from delome.experiment.results import RunResult
 from delome.printable import counted
 from delome.reporting.terminal import literal
+from delome.streams.protocol import TEST_GRAPHS
 
+ASKED_TOGETHER = "this method must be asked about the nodes of one task together: not comparable with others"
 FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
 """Characters of the columns beside the matrix, of a column of accuracies, and of one that stands for many."""
 
@@ -71,7 +73,10 @@ def summary_lines(result: RunResult) -> list[str]:
     aa, af = result.aa, result.af
     storage = result.seeds[-1].storage
     protocol = config.protocol
-    edges = "with" if config.inter_task_edges else "without"
+    edges = TEST_GRAPHS[config.test_graph]
+    arrival = f"{counted(config.classes_per_task, 'class')} per task"
+    if config.stream_kind != "classes":
+        arrival = f"stream {literal(config.stream_kind)}"
     several = len(result.seeds) > 1
     forgetting = "AF undefined for a single task" if af is None else _with_spread("AF", af, "+.2f", several)
     lines = [
@@ -81,9 +86,15 @@ def summary_lines(result: RunResult) -> list[str]:
         _graph_line(result.stream["graph"]),
         f"{protocol['accuracy']} accuracy on {protocol['evaluated_on']} ({protocol['test_nodes']}); "
         f"split: {result.stream['split']['kind']}; "
-        f"{counted(config.classes_per_task, 'class')} per task, {edges} inter-task edges",
+        f"{arrival}, {edges}",
         f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
     ]
+    if result.forward is not None:
+        lines.append(
+            f"forward transfer: {result.forward:.2f} % on the next task before it is learned, of known classes"
+        )
+    if config.asked == "together":
+        lines.append(ASKED_TOGETHER)
     if "relative_loss" in result.reports:
         lossless = 100 * (1 - result.reports["relative_loss"])
         lines.append(

@@ -45,7 +45,13 @@ class RandomSplit:
 
     def parts(self, label: int, members: np.ndarray) -> Parts:
         """Splits the nodes of a class."""
-        nodes = generator(self.seed, "split", label).permutation(members)
+        return self._drawn(generator(self.seed, "split", label).permutation(members))
+
+    def parts_of_group(self, label: int, members: np.ndarray, group: int) -> Parts | None:
+        """The same for the nodes that a class has in a group."""
+        return self._drawn(generator(self.seed, "split", label, group).permutation(members))
+
+    def _drawn(self, nodes: np.ndarray) -> Parts:
         held_out = -(-4 * len(nodes) // 10)
         test = -(-held_out // 2)
         train = len(nodes) - held_out
@@ -73,12 +79,23 @@ class GivenSplit:
 
     def parts(self, label: int, members: np.ndarray) -> Parts:
         """Splits the nodes of a class; refuses one that lacks a part."""
-        found = {name: members[self.masks[name][members]] for name in MASKS}
+        found = self._found(members)
         if empty := [name for name, nodes in found.items() if len(nodes) == 0]:
             raise StreamError(
                 f"class {shown(self.graph.user_label(label))} has no {empty[0]} node: give every class nodes of all "
                 "three parts, leave the class out with class_order, or choose split='random'"
             )
+        return self._parts(found, members)
+
+    def parts_of_group(self, label: int, members: np.ndarray, group: int) -> Parts | None:
+        """The same for the nodes that a class has in a group; none if it lacks a part there."""
+        found = self._found(members)
+        return self._parts(found, members) if all(len(nodes) for nodes in found.values()) else None
+
+    def _found(self, members: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: members[self.masks[name][members]] for name in MASKS}
+
+    def _parts(self, found: dict[str, np.ndarray], members: np.ndarray) -> Parts:
         taken = np.isin(members, np.concatenate(list(found.values())))
         return Parts(**found, rest=members[~taken])
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from delome.errors import StreamError, shown
 from delome.graph import Graph
-from delome.streams.splits import Split, split_of
-from delome.streams.tasks import Task
+from delome.randomness import generator
+from delome.streams.cut import CutStream, Portion
+from delome.streams.protocol import TEST_GRAPHS, Protocol
+from delome.streams.splits import Parts, Split, split_of
 
-KEEP_BELOW = 2**30
-"""Bytes of a graph up to which the graphs of all its tasks stay in memory; of a larger one only the last asked for."""
 
-
-class TaskStream(Sequence[Task]):
+class TaskStream(CutStream):
     """Cuts a labelled graph into tasks of ``classes_per_task`` classes.
 
     Classes come in label order, or in ``class_order``; they are renumbered 0, 1, … in that order and
@@ -32,8 +28,13 @@ class TaskStream(Sequence[Task]):
     any), ``"random"`` (60/20/20 of each class, drawn from ``split_seed`` alone, so that every method and every seed of
     a model sees the same) or three arrays of nodes. Nodes that are in no part only take part in propagation.
 
-    Nodes whose label is unknown (-1) belong to no task. A task's graph is the induced subgraph of its classes, or,
-    with ``inter_task_edges``, of all classes so far.
+    Tasks may have other ``sizes`` than ``classes_per_task``, one number for each. In every task but the first, so many
+    classes that have come before are ``returning``, drawn from ``return_seed``, with other nodes than before: the nodes
+    of a class are dealt to all the tasks in which it comes.
+
+    Nodes whose label is unknown (-1) belong to no task. A task's graph is the induced subgraph of its nodes; a
+    ``test_graph`` other than ``cut``, and ``inductive``, are explained at `Protocol`, and ``inter_task_edges`` is
+    ``test_graph="grown"``.
 
     >>> from delome import load_graph
     >>> stream = TaskStream(load_graph("digits"), classes_per_task=2)
@@ -52,6 +53,11 @@ class TaskStream(Sequence[Task]):
         split_seed: int = 0,
         inter_task_edges: bool = False,
         min_class_size: int = 3,
+        sizes: Sequence[int] | None = None,
+        returning: int = 0,
+        test_graph: str | None = None,
+        inductive: bool = False,
+        return_seed: int = 0,
     ) -> None:
         if not isinstance(graph, Graph):
             raise StreamError(f"a task stream is cut from a Graph, not from {shown(graph)}")
@@ -72,67 +78,44 @@ class TaskStream(Sequence[Task]):
         size = dict(zip(present.tolist(), counts.tolist(), strict=True))
         order = _checked_order(graph, class_order, size)
         kept = [label for label in order if size[label] >= min_class_size]
-        self.dropped = {label: f"only {size[label]} nodes" for label in order if size[label] < min_class_size}
-        num_tasks = len(kept) // classes_per_task
-        asked = num_tasks if tasks is None else min(num_tasks, _at_least_one("tasks", tasks))
-        if num_tasks == 0:
-            raise StreamError(
-                f"cannot make a task of {classes_per_task} classes: "
-                f"the graph has {len(kept)} classes with at least {min_class_size} nodes"
-            )
-        self.dropped |= dict.fromkeys(kept[num_tasks * classes_per_task :], "left over after the last full task")
-        self.dropped |= dict.fromkeys(
-            kept[asked * classes_per_task : num_tasks * classes_per_task], f"after the first {asked} tasks"
-        )
-        num_tasks, self.tasks = asked, tasks
+        dropped: dict[Any, str] = {
+            label: f"only {size[label]} nodes" for label in order if size[label] < min_class_size
+        }
+        protocol = Protocol(_test_graph(inter_task_edges, test_graph), inductive)
+        ends = _ends(len(kept), classes_per_task, sizes, min_class_size)
+        asked = len(ends) if tasks is None else min(len(ends), _at_least_one("tasks", tasks))
+        dropped |= dict.fromkeys(kept[ends[-1] :], "left over after the last full task")
+        dropped |= dict.fromkeys(kept[ends[asked - 1] : ends[-1]], f"after the first {asked} tasks")
+        self.tasks = tasks
         self.classes = tuple(kept)
         self.classes_per_task = classes_per_task
         self.class_order = None if class_order is None else [graph.user_label(label) for label in order]
         self.split_seed = split_seed
-        self.inter_task_edges = inter_task_edges
         self.min_class_size = min_class_size
-        self._source = graph
-        self._split = split_of(graph, split, split_seed)
-        members = _members(graph.labels, self.classes[: num_tasks * classes_per_task])
-        self._parts = [self._split.parts(*each) for each in zip(self.classes, members, strict=False)]
-        self._sha256 = ""
-        self._graphs: dict[int, Graph] = {}
-        self._labels = tuple(graph.user_label(label) for label in self.classes)
-        self._tasks = [self._task(t, t if inter_task_edges else None) for t in range(num_tasks)]
+        self.sizes = None if sizes is None else tuple(sizes)
+        self.returning = _whole("returning", returning)
+        if self.returning < 0:
+            raise StreamError(f"returning must be at least 0, not {returning}")
+        self.kind = self._written()
+        chosen = split_of(graph, split, split_seed)
+        members = _members(graph.labels, self.classes[: ends[asked - 1]])
+        self.parts = parts = [chosen.parts(*each) for each in zip(self.classes, members, strict=False)]
+        self.split = chosen
+        starts = [0, *ends[: asked - 1]]
+        columns = [list(range(start, end)) for start, end in zip(starts, ends, strict=False)]
+        labels = [graph.user_label(label) for label in self.classes]
+        portions = _portions(labels, parts, with_returning(columns, parts, self.returning, return_seed))
+        super().__init__(graph, portions, len(self.classes), chosen, protocol, dropped)
 
-    @property
-    def split_kind(self) -> str:
-        """``random``, ``masks`` or ``given``."""
-        return self._split.kind
+    def _written(self) -> str:
+        """How the command line writes what is not the same for all tasks."""
+        sizes = [] if self.sizes is None else ["sizes=" + "+".join(map(str, self.sizes))]
+        given = ",".join(sizes + ([f"returning={self.returning}"] if self.returning else []))
+        return f"classes:{given}" if given else "classes"
 
-    @property
-    def num_classes(self) -> int:
-        """Output columns of a model for this stream: all kept classes."""
-        return len(self.classes)
-
-    def describe(self) -> dict[str, Any]:
-        """All that decides which nodes are learned and evaluated when: equal streams, and no others, share it."""
-        graph = self._source
-        self._sha256 = self._sha256 or graph.fingerprint()  # takes a while for a large graph
-        return {
-            "graph": {
-                "sha256": self._sha256,
-                "nodes": graph.num_nodes,
-                "edges": graph.num_edges,
-                "features": graph.num_features,
-                "directions": "both" if graph.undirected else "as given",
-                "weighted": graph.weighted,
-            },
-            "tasks": [list(task.class_labels) for task in self._tasks],
-            "classes_per_task": self.classes_per_task,
-            "min_class_size": self.min_class_size,
-            "split": self._split.description,
-            "inter_task_edges": self.inter_task_edges,
-        }
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the description."""
-        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
+    def details(self) -> dict[str, Any]:
+        usual = {"classes_per_task": self.classes_per_task, "min_class_size": self.min_class_size}
+        return usual if self.kind == "classes" else usual | {"stream": self.kind, "sha256": self.portions_sha256()}
 
     def user_label(self, column: int) -> int | str:
         """Label of a class column as it was given."""
@@ -143,71 +126,66 @@ class TaskStream(Sequence[Task]):
         label = self.classes[column]
         return self._source.class_names[label] if self._source.class_names else str(label)
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def __repr__(self) -> str:
-        edges = "with" if self.inter_task_edges else "without"
-        tasks = f"{len(self)} tasks of {self.classes_per_task} classes"
-        return f"TaskStream({self._source}, {tasks}, {edges} inter-task edges)"
+        sizes = f"{self.classes_per_task} classes" if self.sizes is None else f"{self.sizes} classes"
+        return f"TaskStream({self._source}, {len(self)} tasks of {sizes}, {TEST_GRAPHS[self.test_graph]})"
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
 
-    @overload
-    def __getitem__(self, index: slice) -> list[Task]: ...
+def _test_graph(inter_task_edges: bool, test_graph: str | None) -> str:
+    if inter_task_edges and test_graph not in (None, "grown"):
+        raise StreamError(f"inter_task_edges is test_graph 'grown', but {shown(test_graph)} was given too")
+    return test_graph if test_graph is not None else "grown" if inter_task_edges else "cut"
 
-    def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        return self._tasks[index]
 
-    def seen(self, task: Task) -> list[Task]:
-        """All tasks up to and including ``task``, as they are evaluated after it.
-
-        With inter-task edges they all live in the graph that has grown so far.
-        """
-        if not self.inter_task_edges:
-            return self._tasks[: task.index + 1]
-        return [self._task(t, task.index) for t in range(task.index)] + [task]
-
-    def _columns(self, task: int) -> range:
-        return range(task * self.classes_per_task, (task + 1) * self.classes_per_task)
-
-    def _task(self, index: int, grown_to: int | None) -> Task:
-        """Task ``index`` in its own graph, or in the graph of all classes up to task ``grown_to``."""
-        first = index if grown_to is None else 0
-        last = index if grown_to is None else grown_to
-        offset = 0
-        nodes: list[np.ndarray] = []
-        parts: tuple[list[np.ndarray], ...] = ([], [], [], [])
-        for t in range(first, last + 1):
-            for column in self._columns(t):
-                for part, chosen in zip(parts, self._parts[column].in_order, strict=True):
-                    nodes.append(chosen)
-                    if t == index:
-                        part.append(np.arange(offset, offset + len(chosen)))
-                    offset += len(chosen)
-        train, val, test, _ = (np.concatenate(part) for part in parts)
-        new = index * self.classes_per_task
-        return Task(
-            index=index,
-            class_labels=self._labels[new : new + self.classes_per_task],
-            labels_before=self._labels[:new],
-            num_classes=self.num_classes,
-            nodes=np.concatenate(nodes),
-            train=train,
-            val=val,
-            test=test,
-            source=partial(self._graph_after, last),
-            earlier=lambda: self.seen(self._tasks[index])[:-1],
+def _ends(classes: int, per_task: int, sizes: Sequence[int] | None, smallest: int) -> list[int]:
+    """How many classes have come after each task."""
+    if sizes is None:
+        if classes < per_task:
+            raise StreamError(
+                f"cannot make a task of {per_task} classes: "
+                f"the graph has {classes} classes with at least {smallest} nodes"
+            )
+        return list(range(per_task, classes + 1, per_task))
+    ends: list[int] = np.cumsum([_at_least_one("a size of a task", size) for size in sizes]).tolist()
+    if not ends or ends[-1] > classes:
+        raise StreamError(
+            f"cannot make tasks of {ends[-1] if ends else 0} classes in all: "
+            f"the graph has {classes} classes with at least {smallest} nodes"
         )
+    return ends
 
-    def _graph_after(self, index: int) -> Graph:
-        """Graph of task ``index``, cut when first asked for."""
-        if index not in self._graphs:
-            if self.inter_task_edges or self._source.nbytes > KEEP_BELOW:
-                self._graphs.clear()  # the grown graph contains the earlier ones; a large one is cut again if need be
-            self._graphs[index] = self._source.subgraph(self._tasks[index].nodes)
-        return self._graphs[index]
+
+def with_returning(columns: list[list[int]], parts: list[Parts], returning: int, seed: int) -> list[list[int]]:
+    """Columns of each task, with so many of earlier ones that have nodes of every part for one more time."""
+    if not returning:
+        return columns
+    times = np.zeros(len(parts), dtype=np.int64)
+    most = np.array([min(len(each.train), len(each.val), len(each.test)) for each in parts])
+    found = []
+    for task, own in enumerate(columns):
+        able = np.array([column for before in columns[:task] for column in before if times[column] < most[column]], int)
+        rng = generator(seed, "returning", task)
+        again = np.sort(rng.choice(able, min(returning, len(able)), replace=False)) if len(able) else able
+        found.append([*own, *again.tolist()])
+        times[found[-1]] += 1
+    return found
+
+
+def _portions(labels: list[Any], parts: list[Parts], columns: list[list[int]]) -> list[Portion]:
+    """The tasks' portions; the nodes of a class that comes several times are dealt to these tasks."""
+    times: dict[int, int] = {}
+    for column in (column for own in columns for column in own):
+        times[column] = times.get(column, 0) + 1
+    dealt = {column: iter(dealt_parts(parts[column], count)) for column, count in times.items()}
+    return [Portion.of([labels[c] for c in own], [next(dealt[c]) for c in own]) for own in columns]
+
+
+def dealt_parts(parts: Parts, count: int) -> list[Parts]:
+    """So many portions of each part."""
+    if count == 1:
+        return [parts]
+    pieces = [np.array_split(part, count) for part in parts.in_order]
+    return [Parts(*each) for each in zip(*pieces, strict=True)]
 
 
 def _whole(name: str, value: Any) -> int:

@@ -108,6 +108,8 @@ class Task:
     """Gives the task's graph, labels and all; it is asked for anew whenever the graph is needed."""
     earlier: Callable[[], list[Task]] = field(repr=False)
     """Gives the tasks before this one."""
+    visible: Callable[[], tuple[Graph, np.ndarray]] | None = field(default=None, repr=False)
+    """Gives the graph that a learner sees, and the training nodes in it, if that is not the task's graph."""
     _prepared: dict[Any, tuple[Any, np.ndarray]] = field(default_factory=dict, repr=False)
 
     @property
@@ -154,7 +156,7 @@ class Task:
         return self._observation(with_past, read)
 
     def _observation(self, with_past: bool, read: Read) -> Observation:
-        graph = self.source()
+        graph, train = (self.source(), self.train) if self.visible is None else self.visible()
         labels = graph.user_labels
         assert labels is not None
 
@@ -165,8 +167,8 @@ class Task:
             index=self.index,
             classes=self.classes,
             num_classes=self.num_classes,
-            train=self.train,
-            labels=columns_of(self.known_labels, labels[self.train]),
+            train=train,
+            labels=columns_of(self.known_labels, labels[train]),
             num_features=graph.num_features,
             _graph=read(graph).hidden(),
             _past=past if with_past else None,

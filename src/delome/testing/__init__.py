@@ -10,7 +10,8 @@ In a test of your own::
 On the command line: ``delome check my_module:MyMethod``.
 """
 
+from delome.testing.leaks import Leaks, leaks_of
 from delome.testing.subject import Subject
 from delome.testing.suite import Outcome, check_method, run_checks
 
-__all__ = ["Outcome", "Subject", "check_method", "run_checks"]
+__all__ = ["Leaks", "Outcome", "Subject", "check_method", "leaks_of", "run_checks"]

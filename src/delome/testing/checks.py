@@ -130,7 +130,10 @@ def storage_is_within_budget(subject: Subject) -> None:
     for task in subject.stream():
         learner.observe(task)
         rows = learner.storage().rows
-        if isinstance(learner, Replay):
+        if isinstance(learner, Replay) and learner.memory.whole:
+            most = budget * task.num_classes
+            assert rows <= most, f"it keeps {rows} rows for a budget of {most} in all"
+        elif isinstance(learner, Replay):
             labels = np.concatenate([memory.labels for memory in learner.bank.memories])
             sizes = np.bincount(labels, minlength=learner.columns.seen)
             assert (sizes == budget).all(), f"{sizes.tolist()} rows of the classes for a budget of {budget}"
@@ -156,6 +159,8 @@ def storage_is_as_declared(subject: Subject) -> None:
         "p": 0 if network is None else sum(each.numel() for each in network.parameters()),
         "P": sum(len(table) for table in getattr(learner, "tables", {}).values()),
         "d": getattr(learner, "dimension", 0),
+        "h": parameter_value(learner, "hidden") or 0,
+        "k": parameter_value(learner, "prompts") or 0,
         "A": sum(len(made) for made in getattr(learner, "extractors", {}).values()),
     }
     for declared, measured in zip(astuple(learner.keeps), astuple(learner.storage()), strict=True):

@@ -47,7 +47,7 @@ def asked_with_other_tasks(subject: Subject) -> None:
         graphs = [task.graph, *(other.graph for other in others)]
         starts = np.cumsum([graph.num_nodes for graph in graphs])
         strangers = [start + other.test for start, other in zip(starts, others, strict=False)]
-        union = _disjoint_union(graphs)
+        union = disjoint_union(graphs)
         among_themselves = learner.scores(union, task.test, task=task.index)
         # they are outnumbered: who decides on one task for all nodes decides on another one
         asked = np.concatenate([task.test, *strangers])
@@ -79,7 +79,7 @@ def asked_in_another_graph(subject: Subject) -> None:
         own = graphs[task.index]
         others = [graph for index, graph in enumerate(graphs) if index != task.index]
         apart = learner.scores(own, task.test, task=task.index)
-        beside = learner.scores(_disjoint_union([own, *others]), task.test, task=task.index)
+        beside = learner.scores(disjoint_union([own, *others]), task.test, task=task.index)
         _assert_same(learner, task, apart, beside, "beside nodes of other tasks")
 
 
@@ -113,13 +113,15 @@ def _assert_same(
     )
 
 
-def _disjoint_union(graphs: list[Graph]) -> Graph:
+def disjoint_union(graphs: list[Graph]) -> Graph:
+    """Graphs side by side, without labels."""
     union = sp.csr_array(sp.block_diag([graph.adjacency for graph in graphs], format="csr"))
     return graphs[0]._like(
         adjacency=union.astype(graphs[0].adjacency.dtype),
         features=stack([graph.features for graph in graphs]),
         labels=None,
         masks={},
+        attributes={},
     )
 
 
@@ -131,3 +133,6 @@ QUESTIONS: tuple[Callable[[Subject], None], ...] = (
     test_labels_do_not_matter,
 )
 """What the referee asks. (Graphs of the past are closed by the observation itself.)"""
+
+OF_BATCHES = (asked_one_by_one, asked_with_other_tasks, asked_in_another_graph)
+"""What a method cannot pass that judges batches of nodes, and says so."""

@@ -20,7 +20,15 @@ from delome.streams.columns import Setting
 from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Task
 
-SMALL: dict[str, Any] = {"epochs": 8, "networks": 10, "encoders": 50, "budget": 8, "hidden": 32, "features": 64}
+SMALL: dict[str, Any] = {
+    "epochs": 8,
+    "networks": 10,
+    "encoders": 50,
+    "budget": 8,
+    "hidden": 32,
+    "features": 64,
+    "pretrain": 8,
+}
 """Parameters that make a learner quick, for methods that have them."""
 
 

@@ -9,18 +9,20 @@ from typing import Any
 from delome.learning import Learner
 from delome.streams.columns import Setting
 from delome.testing.checks import CHECKS
-from delome.testing.referee import QUESTIONS
+from delome.testing.referee import OF_BATCHES, QUESTIONS
 from delome.testing.subject import Subject
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One check in one setting; ``failure`` says what was found if it does not hold."""
+    """One check in one setting; ``failure`` says what was found if it does not hold, and ``declared`` if the method has
+    declared that it does not."""
 
     check: str
     meaning: str
     setting: str
     failure: str | None
+    declared: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -42,7 +44,14 @@ def run_checks(
                 check(subject)
             except Exception as error:  # a stranger's method may fail in any way
                 failure = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-            yield Outcome(check.__name__, check.__doc__ or check.__name__, setting, failure)
+            declared = failure if is_declared(method, check) else None
+            meaning = check.__doc__ or check.__name__
+            yield Outcome(check.__name__, meaning, setting, None if declared else failure, declared)
+
+
+def is_declared(method: type[Learner], check: Callable[[Subject], None]) -> bool:
+    """Whether a method says itself that it does not pass a question of the referee: one that judges batches."""
+    return method.judges == "batches" and check in OF_BATCHES
 
 
 def check_method(

@@ -43,6 +43,15 @@ def read_arrays(file: Path, names: Collection[str], most: int | None = None) -> 
         raise DatasetError(f"'{file}' is not a readable npz archive: {reason(error)}") from None
 
 
+def names_of_arrays(file: Path) -> list[str]:
+    """Names of the arrays of an npz archive."""
+    try:
+        with open_regular(file) as opened, zipfile.ZipFile(opened) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    except Exception as error:  # a damaged file fails anywhere in the reader of zip archives
+        raise DatasetError(f"'{file}' is not a readable npz archive: {reason(error)}") from None
+
+
 def _plain(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray | None:
     """One array; ``None`` for the pickled ones (names of nodes) that published archives carry: never unpickled."""
     with archive.open(member) as opened:

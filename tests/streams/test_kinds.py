@@ -1,0 +1,274 @@
+"""Every kind of stream: what it cuts, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delome import Graph, Learner, load_graph
+from delome.errors import DelomeError, ParameterError, StreamError
+from delome.learning import METHODS
+from delome.streams import STREAMS, Blurry, Classes, Cutting, Domains, Protocol, Time, parse_kind
+from delome.streams.blurry import largest_remainders, schedule
+from delome.streams.cut import CutStream
+from delome.streams.grouped import OrderedStream
+from delome.streams.kind import written
+
+YEARS = np.repeat([2000, 2001, 2003, 2004], 30)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """Six classes of 20 nodes, in years 2000 to 2004, of which 2002 has none, and three domains."""
+    made = load_graph("synthetic", nodes=120, classes=6, features=8, degree=4)
+    order = np.random.default_rng(0).permutation(120)
+    years, domains = np.empty(120), np.arange(120) % 3
+    years[order] = YEARS
+    return made._like(attributes={"node_year": years, "node_domain": domains})
+
+
+def sizes_of(stream: CutStream) -> list[int]:
+    return [len(task.class_labels) for task in stream]
+
+
+def test_tasks_may_have_unequal_numbers_of_classes(graph: Graph) -> None:
+    assert sizes_of(Classes(base=3, step=2)(graph)) == [3, 2]
+    assert sizes_of(Classes(base=4)(graph)) == [4, 2]
+    assert sizes_of(Classes(step=1)(graph)) == [1] * 6
+    assert sizes_of(Classes(sizes="3+1+2")(graph)) == [3, 1, 2]
+    assert Classes(base=3, step=2)(graph).dropped == {5: "left over after the last full task"}
+    assert sizes_of(Classes(sizes="2+1+2")(graph, Cutting(tasks=2))) == [2, 1]
+
+
+def test_classes_come_by_label_by_size_shuffled_or_as_given() -> None:
+    labels = np.repeat(np.arange(4), [4, 9, 6, 9])
+    graph = Graph([[0], [1]], np.ones((28, 1)), labels)
+
+    def order(**options: Any) -> list[Any]:
+        return [label for task in Classes(step=1, **options)(graph) for label in task.class_labels]
+
+    assert order() == [0, 1, 2, 3]
+    assert order(order="size") == [1, 3, 2, 0]
+    assert order(order="3+0+2") == [3, 0, 2]
+    shuffled = [order(order="shuffled", seed=seed) for seed in range(5)]
+    assert all(sorted(each) == [0, 1, 2, 3] for each in shuffled) and len({tuple(each) for each in shuffled}) > 1
+    assert order(order="shuffled", seed=3) == shuffled[3]
+
+
+def test_classes_that_return_bring_other_nodes(graph: Graph) -> None:
+    stream = Classes(returning=1)(graph)
+    assert [task.class_labels[:2] for task in stream] == [(0, 1), (2, 3), (4, 5)]
+    assert sizes_of(stream) == [2, 3, 3]
+    nodes = np.concatenate([task.nodes for task in stream])
+    assert len(np.unique(nodes)) == len(nodes) == 120
+    for task in stream[1:]:
+        assert set(task.class_labels[2:]) < set(task.labels_before)
+        assert (task.observation().labels == task.classes[2]).any()
+    assert stream.describe()["stream"] == stream.kind == "classes:returning=1"
+
+
+def test_a_period_is_a_task_of_a_graph_that_grows(graph: Graph) -> None:
+    stream = Time(period=2)(graph)
+    assert isinstance(stream, OrderedStream) and stream.test_graph == "grown"
+    assert stream.names == ["2000 to 2002", "2002 to 2004", "2004 to 2006"]
+    years = graph.attributes["node_year"]
+    for task, allowed in zip(stream, ([2000, 2001], [2003], [2004]), strict=True):
+        own = task.nodes[np.concatenate([task.train, task.val, task.test])]
+        assert set(years[own]) == set(allowed)
+        assert set(years[task.nodes]) == {2000, 2001, 2003, 2004} & set(range(2000, 2002 + 2 * task.index))
+    bounded = Time(bounds="2001+2004")(graph)
+    assert isinstance(bounded, OrderedStream) and bounded.names == ["2000 to 2001", "2001 to 2004", "2004 to 2004"]
+    early = Time(period=1, start=2003)(graph)  # what is earlier belongs to the first period
+    assert [len(np.setdiff1d(task.nodes, early[task.index - 1].nodes if task.index else [])) for task in early] == [
+        90,
+        30,
+    ]
+
+
+def test_the_next_period_is_asked_about_before_it_is_learned(graph: Graph) -> None:
+    assert graph.labels is not None
+    labels = graph.labels.copy()
+    labels[graph.attributes["node_year"] == 2004] = np.where(np.arange(30) % 3 == 0, 6, 1)  # a class that is new then
+    stream = Time(period=2)(graph.with_labels(labels))
+    assert isinstance(stream, OrderedStream)
+    (ahead,) = stream.ahead(stream[1])
+    asked, later = (each.graph.labels for each in (ahead, stream[2]))
+    assert asked is not None and later is not None
+    assert ahead.index == 2 and set(asked[ahead.test]) == {1} < set(later[stream[2].test])
+    assert (ahead.nodes == stream[2].nodes).all()
+    assert stream.ahead(stream[2]) == []
+    cut = Time(period=2)(graph, Cutting(protocol=Protocol("cut")))
+    assert isinstance(cut, OrderedStream) and (cut.ahead(cut[0])[0].nodes == cut[1].nodes).all()
+
+
+def test_of_a_class_that_is_rare_in_a_period_nodes_only_take_part_in_propagation() -> None:
+    labels = np.array([0] * 5 + [1] * 5 + [2] * 2 + [-1])
+    graph = Graph([[0], [12]], np.ones((13, 1)), labels, node_attributes={"node_year": np.zeros(13)})
+    stream = Time()(graph)
+    assert stream[0].class_labels == (0, 1) and sorted(stream[0].nodes.tolist()) == list(range(13))
+    assert set(labels[stream[0].nodes[np.concatenate([stream[0].train, stream[0].val, stream[0].test])]]) == {0, 1}
+    assert stream.dropped == {2: "fewer than 3 nodes in each group"}
+
+
+def test_a_domain_is_a_task_of_all_classes(graph: Graph) -> None:
+    stream = Domains()(graph)
+    assert [task.class_labels for task in stream] == [(0, 1, 2, 3, 4, 5)] * 3
+    assert all(set(graph.attributes["node_domain"][task.nodes]) == {task.index} for task in stream)
+
+
+def test_proportions_are_a_softmax_of_gaussians() -> None:
+    found = schedule(3, 4, 0.2, 0.25)
+    times, centres = [0.125, 0.375, 0.625, 0.875], [1 / 6, 0.5, 5 / 6]
+    steps = np.array([[np.exp(-((t - mu) ** 2) / 0.08) for mu in centres] for t in times])
+    steps /= steps.sum(axis=1, keepdims=True)  # of what a step is made
+    expected = 0.75 * steps.T / steps.T.sum(axis=1, keepdims=True) + 0.25 / 4
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(schedule(9, 2, 1e-4, 0.0).sum(axis=1), 1)  # far narrower than a step
+
+
+def test_counts_are_rounded_to_the_largest_remainders() -> None:
+    # ten times (0.46, 0.28, 0.26): 4.6, 2.8, 2.6 → 4, 2, 2 and the two lost go to 0.8 and the first 0.6
+    assert largest_remainders(10, np.array([0.46, 0.28, 0.26])).tolist() == [5, 3, 2]
+
+
+def test_every_node_arrives_once_and_its_class_before_it_is_asked_about(graph: Graph) -> None:
+    stream = Blurry(sigma=0.15, steps=6, share=0.1)(graph)
+    nodes = np.concatenate([task.nodes for task in stream])
+    assert sorted(nodes.tolist()) == list(range(120)) and graph.labels is not None
+    for task in stream:
+        asked = graph.labels[task.nodes[np.concatenate([task.val, task.test])]]
+        assert set(asked) <= set(task.known_labels)
+    assert sum(len(task.train) for task in stream) == 72
+    blurred, sharp = (Blurry(sigma=sigma, steps=6)(graph) for sigma in (0.3, 0.01))
+    assert sizes_of(sharp) == [1] * 6 and min(sizes_of(blurred)) > 3
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("classes:base=7", "base must be at most the number of classes with at least 3 nodes, 6, not 7"),
+        ("classes:sizes=4+4", "cannot make tasks of 8 classes in all: the graph has 6 classes with at least 3 nodes"),
+        ("classes:sizes=4+", "sizes must be a list such as 4+3+3, not '4+'"),
+        ("classes:sizes=2,base=2", "sizes says how large tasks are: leave out base and step"),
+        ("classes:order=9+1", "class_order names classes that the graph does not have: [9]"),
+        ("classes:order=big", "order must be label, size, shuffled or labels such as 3+0+1, not 'big'"),
+        ("time:period=0", "period must be greater than 0, not 0.0"),
+        ("time", "there are no nodes in 2002 to 2003: choose longer periods, or a later start"),
+        ("time:column=node_yaer", "unknown node attribute 'node_yaer': did you mean 'node_year'?"),
+        ("time:start=2010", "start 2010 is after the last timestamp, 2004: choose an earlier one"),
+        ("time:bounds=2003+2001", "bounds must be numbers in ascending order, not '2003+2001'"),
+        ("time:bounds=now", "bounds must be numbers such as 2010+2014, not 'now'"),
+        ("time:period=1e-9", "period 1e-09 makes 4,000,000,000 tasks, and at most 10,000 are allowed"),
+        ("blurry:sigma=0", "sigma must be greater than 0, not 0.0"),
+        ("blurry:sigma=-1", "sigma must be greater than 0, not -1.0"),
+        ("blurry:share=1", "share must be below 1, not 1"),
+        ("blurry:steps=200", "step 4 of 200 has no nodes to train, validate and test on: choose fewer steps"),
+        ("tme", "unknown stream 'tme': did you mean 'time'? (known: blurry, classes, domains, time)"),
+        ("classes:bas=3", "unknown parameter of stream classes 'bas'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_cut_is_refused_in_a_sentence(graph: Graph, text: str, sentence: str) -> None:
+    with pytest.raises(DelomeError) as error:
+        parse_kind(text)(graph)
+    assert str(error.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_timestamps_that_are_missing_are_refused(bad: float) -> None:
+    graph = Graph([[0], [1]], np.ones((6, 1)), [0, 1] * 3, node_attributes={"node_year": [bad, 1.0, 1, 1, 1, 1]})
+    with pytest.raises(
+        StreamError, match="1 nodes have no node_year, NaN or infinite: leave them out, or give them one"
+    ):
+        Time()(graph)
+    with pytest.raises(StreamError, match="the graph has no node attribute 'node_year': give it node_attributes="):
+        Time()(Graph([[0], [1]], np.ones((6, 1)), [0, 1] * 3))
+
+
+def test_a_period_of_one_class_is_refused() -> None:
+    graph = Graph([[0], [1]], np.ones((9, 1)), [0] * 3 + [1] * 6, node_attributes={"node_year": [1] * 6 + [2] * 3})
+    with pytest.raises(StreamError, match="2 to 3 has 1 classes with at least 3 nodes, and at least 2 are needed"):
+        Time()(graph)
+
+
+@pytest.mark.parametrize(
+    "text", ["classes", "classes:base=4,step=2", "time:period=2.5,start=1999", "blurry:sigma=0.25"]
+)
+def test_the_text_of_a_stream_is_read_back(text: str) -> None:
+    assert written(parse_kind(text)) == text
+    name, _, rest = text.partition(":")
+    assert written(parse_kind(f"{name}:{','.join(reversed(rest.split(',')))}" if rest else name)) == text
+
+
+def test_a_stream_is_named_by_text(graph: Graph) -> None:
+    with pytest.raises(ParameterError, match="a stream is named by text such as 'classes:base=4,step=2', not by 3"):
+        parse_kind(3)
+    with pytest.raises(StreamError, match="a stream is cut from a Graph, not from 'digits'"):
+        Classes()("digits")  # type: ignore[arg-type]
+
+
+KINDS = st.sampled_from(
+    [
+        "classes", "classes:sizes=3+1+2", "classes:returning=1,order=shuffled", "time:period=2",
+        "time:bounds=2001+2004", "domains", "blurry:sigma=0.1,steps=4", "blurry:sigma=0.3,steps=3,share=0.2",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=KINDS, test_graph=st.sampled_from(["cut", "joined", "grown"]), inductive=st.booleans(), seed=st.integers(0, 9)
+)
+def test_no_stream_shows_labels_or_what_is_to_come(
+    graph: Graph, kind: str, test_graph: str, inductive: bool, seed: int
+) -> None:
+    cutting = Cutting(split_seed=seed, protocol=Protocol(test_graph, inductive))
+    stream, again = (parse_kind(kind)(graph, cutting) for _ in range(2))
+    assert stream.fingerprint() == again.fingerprint()
+    assert graph.labels is not None
+    arrived: set[int] = set()
+    tested: set[int] = set()
+    for task, twin in zip(stream, again, strict=True):
+        assert all((getattr(task, name) == getattr(twin, name)).all() for name in ("nodes", "train", "val", "test"))
+        seen = task.observation()
+        assert seen.graph.labels is None and not seen.graph.masks and not seen.graph.attributes
+        train, held = set(task.nodes[task.train].tolist()), set(task.nodes[np.r_[task.val, task.test]].tolist())
+        own = train | held
+        assert len(train) == len(seen.train) and not train & held and not own & arrived
+        arrived |= own
+        tested |= set(task.nodes[task.test].tolist())
+        shown = {tuple(row) for row in seen.graph.features.tolist()}
+        to_come = set(np.concatenate([np.empty(0, int), *(each.nodes for each in stream[task.index + 1 :])]).tolist())
+        to_come -= set(np.concatenate([each.nodes for each in stream[: task.index + 1]]).tolist())
+        assert not shown & {tuple(row) for row in graph.features[sorted(to_come)].tolist()}
+        assert inductive != bool(shown & {tuple(row) for row in graph.features[sorted(tested)].tolist()})
+        learned = set(np.array(task.known_labels)[seen.labels].tolist())
+        assert learned <= set(task.class_labels)
+        assert all(set(graph.labels[each.nodes[each.test]]) <= set(task.known_labels) for each in stream.seen(task))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_every_method_learns_every_stream_that_it_names(name: str, graph: Graph) -> None:
+    texts = {"classes": "classes:returning=1,sizes=3+2+1", "time": "time:period=2", "blurry": "blurry:steps=3"}
+    stream = parse_kind(texts.get(name, name))(graph)
+    small = {"epochs": 2, "hidden": 4, "budget": 2, "features": 8, "pretrain": 2, "dimension": 4}
+    kind = STREAMS[name]
+    for method in METHODS.values():
+        setting = next((each for each in method.settings if each in kind.settings), None)
+        if name in method.streams and setting is not None:
+            learner = learned(method, setting, small, stream)
+            scores = learner.evaluate(stream.seen(stream[-1]))
+            assert len(scores) == len(stream) and all(0 <= score <= 100 for score in scores)
+
+
+def learned(method: type[Learner], setting: Any, small: dict[str, Any], stream: CutStream) -> Learner:
+    from delome.parameters import has_parameter
+
+    plain = method(setting=setting)
+    learner = method(setting=setting, **{key: value for key, value in small.items() if has_parameter(plain, key)})
+    for task in stream:
+        learner.observe(task)
+    return learner
