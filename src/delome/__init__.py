@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         HPNs,
         Joint,
         LwF,
+        Private,
         Replay,
         SEMCurvature,
         SSMDegree,
@@ -52,8 +53,8 @@ else:
             "delome.graph": "Graph",
             "delome.learning": "Learner",
             "delome.learning.saved": "load",
-            "delome.methods": "ERGNN EWC GEM MAS TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF Replay SEMCurvature "
-            "SSMDegree SSMUniform",
+            "delome.methods": "ERGNN EWC GEM MAS TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF Private Replay "
+            "SEMCurvature SSMDegree SSMUniform",
             "delome.metrics": "AccuracyMatrix",
             "delome.streams.task_stream": "TaskStream",
             "delome.streams.tasks": "Stream Task",
@@ -81,6 +82,7 @@ __all__ = [
     "Joint",
     "Learner",
     "LwF",
+    "Private",
     "Replay",
     "SEMCurvature",
     "SSMDegree",

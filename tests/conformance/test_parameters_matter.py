@@ -82,6 +82,7 @@ PLACES = {
 NOWHERE = {
     "device": "says where numbers are computed, not which",
     "hpns.setting": "has a single value",
+    "epsilon_total": "refuses to learn, and changes nothing that is learned",
 }
 
 
@@ -111,7 +112,8 @@ def stream():
 
 
 def small(method, given):
-    """A small learner with given parameters, whatever parts they choose."""
+    """A small learner with given parameters, whatever parts they choose; its noise can be repeated."""
+    given = method.repeats_with | given
     plain = method(**given)
     return method(**{name: value for name, value in SMALL.items() if has_parameter(plain, name)} | given)
 

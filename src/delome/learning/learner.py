@@ -86,7 +86,9 @@ class Learner(Configured, ABC):
     ``columns`` says which classes there are and which of them a row may use, and ``torch_device`` where to compute.
 
     Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, what it
-    ``keeps`` between tasks, and the values of its parameters that a selection should ``search``.
+    ``keeps`` between tasks, and the values of its parameters that a selection should ``search``. A method whose state
+    must not depend on private data too closely may not keep fingerprints of live data (``keeps_fingerprints``), and one
+    that draws secret randomness says with which parameters it repeats itself (``repeats_with``).
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
@@ -101,6 +103,8 @@ class Learner(Configured, ABC):
     citation: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     search: ClassVar[tuple[dict[str, tuple[Any, ...]], ...]] = ()
+    keeps_fingerprints: ClassVar[bool] = True
+    repeats_with: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -251,7 +255,8 @@ class Learner(Configured, ABC):
             num_features=graph.num_features,
             _graph=self.read(graph).hidden(),
         )
-        return observation, known, [LearnedGraph.of(graph, observation.index)]
+        learned = [LearnedGraph.of(graph, observation.index)] if self.keeps_fingerprints else []
+        return observation, known, learned
 
     def predict(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
         """The user's label of each node (or of ``nodes``: numbers, or a mask).

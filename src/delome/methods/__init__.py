@@ -16,6 +16,7 @@ from delome.methods.ssm import SEMCurvature, SSMDegree, SSMUniform  # isort: ski
 from delome.methods.cat import CaT  # isort: skip
 from delome.methods.delome import DeLoMe  # isort: skip
 from delome.methods.analytic import Analytic  # isort: skip
+from delome.methods.private import Private  # isort: skip
 from delome.methods import replay  # isort: skip
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "HPNs",
     "Joint",
     "LwF",
+    "Private",
     "Replay",
     "SEMCurvature",
     "SSMDegree",
