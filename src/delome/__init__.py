@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from delome.lazy import exported
 
 if TYPE_CHECKING:
-    from delome.commands import learn, predict, results, run, sweep
+    from delome.commands import audit, learn, predict, results, run, sweep
     from delome.datasets import load_graph
     from delome.errors import DelomeError
     from delome.graph import Graph
@@ -47,7 +47,7 @@ else:
     __getattr__, __dir__ = exported(
         __name__,
         {
-            "delome.commands": "learn predict results run sweep",
+            "delome.commands": "audit learn predict results run sweep",
             "delome.datasets": "load_graph",
             "delome.errors": "DelomeError",
             "delome.graph": "Graph",
@@ -90,6 +90,7 @@ __all__ = [
     "Stream",
     "Task",
     "TaskStream",
+    "audit",
     "learn",
     "load",
     "load_graph",

@@ -101,6 +101,11 @@ class TaskStream(Sequence[Task]):
         self._tasks = [self._task(t, t if inter_task_edges else None) for t in range(num_tasks)]
 
     @property
+    def graph(self) -> Graph:
+        """The graph that the tasks are cut from."""
+        return self._source
+
+    @property
     def split_kind(self) -> str:
         """``random``, ``masks`` or ``given``."""
         return self._split.kind
