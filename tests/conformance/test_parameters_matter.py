@@ -32,8 +32,9 @@ SMALL = {
     "neighbours_second": 2,
     "establish_after": 1,
     "pool": 9,
+    "noise": "seed",
 }
-"""What every learner starts from: quick, and small enough for a limit to be one on a small graph."""
+"""What every learner starts from: quick, repeatable, and small enough for a limit to be one on a small graph."""
 
 PARTS: list[tuple[str, str, Registry[Any]]] = [
     ("finetune", "backbone", BACKBONES),
@@ -70,6 +71,9 @@ PLACES = {
     "cat.fanout": Place(FANOUTS, {"train_on": "task"}),
     "cat.remember": Place(beside={"train_on": "task"}),
     "memory.encoder_hops": Place((None, 0, 1, 3)),
+    "memory.spread": Place((0.3, 0.0, 1.0)),
+    "memory.directions": Place((8, 4, 2)),
+    "memory.longest": Place((None, 2.0, 3.0)),
     "memory.radius": Place((4.0, 5.0, None)),
     "memory.sampler": Place(beside={"radius": 4.0}),
     "memory.curvature": Place(("bfc", "bfc3"), {"neighbours": "curvature"}),
@@ -82,6 +86,7 @@ PLACES = {
 NOWHERE = {
     "device": "says where numbers are computed, not which",
     "hpns.setting": "has a single value",
+    "memory.epsilon_total": "refuses to build a memory, and changes none that is built",
     "epsilon_total": "refuses to learn, and changes nothing that is learned",
 }
 
@@ -112,8 +117,7 @@ def stream():
 
 
 def small(method, given):
-    """A small learner with given parameters, whatever parts they choose; its noise can be repeated."""
-    given = method.repeats_with | given
+    """A small learner with given parameters, whatever parts they choose."""
     plain = method(**given)
     return method(**{name: value for name, value in SMALL.items() if has_parameter(plain, name)} | given)
 

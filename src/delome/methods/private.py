@@ -19,6 +19,7 @@ from delome.learning.learner import METHODS, Learner
 from delome.parameters import Param
 from delome.persistence.state import State
 from delome.progress import Tracker
+from delome.release.estimates import shrunk_means, within_covariance
 from delome.release.gaussian import mu_of
 from delome.release.ledger import Ledger, Release
 from delome.release.moments import Deviations, Shares, noise_radius, release_moments
@@ -29,8 +30,6 @@ from delome.streams.tasks import Observation
 SHARES = Shares()
 FLOOR = 0.5
 """Eigenvalues of the covariance are at least this times the spectral norm of the noise in it."""
-LEAST_KEPT = 0.05
-"""Share of its distance to the mean of all classes that a class mean keeps at least."""
 
 
 class ClassMoments:
@@ -53,28 +52,19 @@ class ClassMoments:
 class Discriminant:
     """Linear discriminant analysis that knows how much noise its moments have.
 
-    With n_c the counts, m_c = s_c / n_c and W = (Σ u uᵀ - Σ_c n_c m_c m_cᵀ) / n the covariance within classes:
+    With m_c the shrunk means and W the covariance within classes (`delome.release.estimates`):
 
         score of class c = qᵀ W⁻¹ m_c - ½ m_cᵀ W⁻¹ m_c
 
-    Noise of variance v in s_c adds (v / n_c) I to n_c m_c m_cᵀ, which is given back. The noise in Σ u uᵀ has a known
-    spectral norm r: eigenvalues of W below `FLOOR` · r / n are noise, and raised to it. A mean is drawn towards that of
-    all classes by the share of its distance which noise explains, 1 - (v / n_c²) / (|m_c - m|² / D).
+    The noise in Σ u uᵀ has a known spectral norm r: eigenvalues of W below `FLOOR` · r / n are noise, and raised to it.
     """
 
     def __init__(self, moments: ClassMoments, variances: np.ndarray, radius: float) -> None:
         sums, counts = moments.sums.astype(np.float64), np.maximum(moments.counts.astype(np.float64), 1.0)
-        features, total = sums.shape[1], counts.sum()
-        means, centre = sums / counts[:, None], sums.sum(axis=0) / total
-        within = moments.second.astype(np.float64) - (means.T * counts) @ means
-        within = (within + np.eye(features) * (variances / counts).sum()) / total
-        values, vectors = np.linalg.eigh((within + within.T) / 2)
-        floor = max(FLOOR * radius / total, 1e-3 * abs(values.mean()), 1e-9)
+        values, vectors = np.linalg.eigh(within_covariance(moments.second, sums, counts, variances))
+        floor = max(FLOOR * radius / counts.sum(), 1e-3 * abs(values.mean()), 1e-9)
         values = np.maximum(values, floor)
-        apart = np.square(means - centre).mean(axis=1)
-        explained = np.divide(variances / counts**2, apart, out=np.zeros_like(apart), where=apart > 0)
-        kept = np.clip(1 - explained, LEAST_KEPT, 1.0)
-        shrunk = centre + kept[:, None] * (means - centre)
+        shrunk = shrunk_means(sums, counts, variances)
         self.weights = (vectors / values) @ (vectors.T @ shrunk.T)
         self.bias = -0.5 * (shrunk * self.weights.T).sum(axis=1)
 

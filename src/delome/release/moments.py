@@ -50,18 +50,27 @@ class Moments:
     second: np.ndarray
 
 
-def exact_moments(rows: np.ndarray, labels: np.ndarray, classes: Sequence[int]) -> Moments:
-    """The moments without noise; rows are of length at most 1."""
+def exact_moments(
+    rows: np.ndarray, labels: np.ndarray, classes: Sequence[int], directions: np.ndarray | None = None
+) -> Moments:
+    """The moments without noise; rows are of length at most 1. The second moment may be that along orthonormal
+    ``directions``, in which no row is longer."""
     wide = rows.astype(np.float64)
+    along = wide if directions is None else wide @ directions
     one_hot = (labels[:, None] == np.asarray(classes)).astype(np.float64)
-    return Moments(one_hot.T @ wide, one_hot.sum(axis=0), wide.T @ wide)
+    return Moments(one_hot.T @ wide, one_hot.sum(axis=0), along.T @ along)
 
 
 def release_moments(
-    rows: np.ndarray, labels: np.ndarray, classes: Sequence[int], deviations: Deviations, noise: Noise
+    rows: np.ndarray,
+    labels: np.ndarray,
+    classes: Sequence[int],
+    deviations: Deviations,
+    noise: Noise,
+    directions: np.ndarray | None = None,
 ) -> Moments:
     """The moments with noise; see the module."""
-    exact = exact_moments(rows, labels, classes)
+    exact = exact_moments(rows, labels, classes, directions)
     return Moments(
         exact.sums + deviations.sums * noise(exact.sums.shape),
         exact.counts + deviations.counts * noise(exact.counts.shape),
