@@ -128,7 +128,8 @@ def leaks(arguments: argparse.Namespace) -> None:
     wanted += [(name, b, SMALL | given | {"budget": b}) for b in BUDGETS for name, given in MEMORIES.items()]
     for dataset, split, stream in streams(arguments):
         for name, budget, parameters in wanted if split == 0 else []:
-            if (dataset, name, budget) in done:
+            asked = not arguments.learner or any(each in name for each in arguments.learner)
+            if not asked or (dataset, name, budget) in done:
                 continue
             learner = METHODS[name.partition(",")[0]](**parameters)
             found = accuracies(learner, stream)
@@ -283,6 +284,7 @@ def main() -> None:
         else:
             own.add_argument("--data", type=Path, required=True)
             own.add_argument("--dataset", nargs="+", default=DATASETS, choices=DATASETS)
+            own.add_argument("--learner", nargs="+", help="of leaks: only those with such words in their names")
     arguments = parser.parse_args()
     arguments.command(arguments)
 

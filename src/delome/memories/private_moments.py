@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
-from delome.errors import ParameterError
 from delome.graph.sparse import Features
 from delome.memories.builder import MEMORIES, Context, MemoryBuilder
 from delome.memories.memory import Memory
@@ -18,7 +17,8 @@ from delome.release.estimates import shrunk_means, within_covariance
 from delome.release.gaussian import mu_of
 from delome.release.ledger import Ledger, Release
 from delome.release.moments import Shares, noise_radius, release_moments
-from delome.release.noise import Source, secret_normal
+from delome.release.noise import secret_normal
+from delome.release.options import Delta, Epsilon, EpsilonTotal, NoiseSource, check_delta
 from delome.release.rows import unit_rows
 from delome.streams.tasks import Observation
 
@@ -40,17 +40,10 @@ class PrivateMoments(MemoryBuilder):
     A network that is trained on nodes of the current task is *not* covered; with ``train_on="memory"`` (CaT) it is.
     """
 
-    epsilon: Annotated[
-        float | Literal["inf"],
-        Param("ε of what a task releases; inf = no noise and no guarantee, as a control", above=0),
-    ] = 4.0
-    delta: Annotated[float, Param("δ of the guarantee, well below 1 / number of training nodes", above=0)] = 1e-5
-    epsilon_total: Annotated[
-        float | None, Param("most ε that may be spent on a node whose class comes again; none = no limit", above=0)
-    ] = None
-    noise: Annotated[
-        Source, Param("secret: of the operating system; seed: repeatable, and no secret to whoever knows the seed")
-    ] = "secret"
+    epsilon: Epsilon = 4.0
+    delta: Delta = 1e-5
+    epsilon_total: EpsilonTotal = None
+    noise: NoiseSource = "secret"
     spread: Annotated[float, Param("how far rows lie from the mean of their class, 1 = like raw rows", at_least=0)] = (
         0.3
     )
@@ -61,8 +54,7 @@ class PrivateMoments(MemoryBuilder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delta >= 1:
-            raise ParameterError(f"delta must be less than 1, not {self.delta:g}")
+        check_delta(self.delta)
 
     def build(self, observation: Observation, context: Context) -> Memory:
         with context.tracker.phase("memory"):

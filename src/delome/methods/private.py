@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from delome.errors import ParameterError, StateError
+from delome.errors import StateError
 from delome.graph import Graph
 from delome.graph.neighbourhood import seen_by
 from delome.learning.footprint import Footprint, FootprintFormula
@@ -23,7 +23,8 @@ from delome.release.estimates import shrunk_means, within_covariance
 from delome.release.gaussian import mu_of
 from delome.release.ledger import Ledger, Release
 from delome.release.moments import Deviations, Shares, noise_radius, release_moments
-from delome.release.noise import Source, noise_from
+from delome.release.noise import noise_from
+from delome.release.options import Delta, Epsilon, EpsilonTotal, NoiseSource, check_delta
 from delome.release.rows import projection, unit_rows
 from delome.streams.tasks import Observation
 
@@ -99,19 +100,12 @@ class Private(Learner):
     8.0
     """
 
-    epsilon: Annotated[
-        float | Literal["inf"],
-        Param("ε of what a task releases; inf = no noise and no guarantee, as a control", above=0),
-    ] = 4.0
-    delta: Annotated[float, Param("δ of the guarantee, well below 1 / number of training nodes", above=0)] = 1e-5
-    epsilon_total: Annotated[
-        float | None, Param("most ε that may be spent on a node whose class comes again; none = no limit", above=0)
-    ] = None
+    epsilon: Epsilon = 4.0
+    delta: Delta = 1e-5
+    epsilon_total: EpsilonTotal = None
     features: Annotated[int, Param("random columns D that features are projected to", at_least=1)] = 256
     hops: Annotated[int, Param("steps of averaging over neighbours at prediction", at_least=0)] = 4
-    noise: Annotated[
-        Source, Param("secret: of the operating system; seed: repeatable, and no secret to whoever knows the seed")
-    ] = "secret"
+    noise: NoiseSource = "secret"
 
     family = "closed form"
     keeps = FootprintFormula("0", "D·(D + 1) / 2 + D·C + C", "2·D·(D + 1) + 4·D·C + 4·C")
@@ -122,8 +116,7 @@ class Private(Learner):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        if self.delta >= 1:
-            raise ParameterError(f"delta must be less than 1, not {self.delta:g}")
+        check_delta(self.delta)
 
     def forget(self) -> None:
         super().forget()
