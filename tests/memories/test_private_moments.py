@@ -110,6 +110,22 @@ def test_long_rows_are_cut_at_a_public_length(sparse_stream, build):
     assert not sp.issparse(rows)
 
 
+def test_the_length_of_rows_has_the_noise_of_its_share():
+    features = np.array([[3.0, 4.0], [0.0, 30.0]])  # of lengths 5 and 30, cut at 10: shares ½ and 1
+    builder, mu = PrivateMoments(longest=10.0), 0.8
+    for rows in (features, sp.csr_array(features)):
+        assert builder._length(rows, math.inf, 4.0, 9.0) == pytest.approx(10 * 1.5 / 4)
+        noisy = 10 * (1.5 + 0.5 / (mu * math.sqrt(LENGTH_SHARE))) / 4
+        assert builder._length(rows, mu, 4.0, 0.5) == pytest.approx(noisy)
+
+
+def test_few_rows_spread_as_much_as_many():
+    rng, one = np.random.default_rng(0), np.eye(1)
+    drawn = np.array([PrivateMoments(budget=2)._deviations(2 * one, one, rng).ravel() for _ in range(4000)])
+    assert np.abs(drawn.sum(axis=1)).max() < 1e-12
+    assert drawn.var() == pytest.approx(4, rel=0.1)
+
+
 def test_directions_are_orthonormal_and_public():
     first = random_directions(9, 4)
     np.testing.assert_allclose(first.T @ first, np.eye(4), atol=1e-12)

@@ -7,9 +7,9 @@ import torch
 from delome import Graph, Private, TaskStream
 from delome.errors import BudgetError, ParameterError, StateError
 from delome.graph.sparse import to_dense
-from delome.methods.private import ClassMoments, Discriminant, averaging_operator
+from delome.methods.private import SHARES, ClassMoments, Discriminant, averaging_operator
 from delome.release.gaussian import epsilon_of, mu_of
-from delome.release.moments import exact_moments
+from delome.release.moments import exact_moments, noise_radius
 from delome.release.rows import unit_rows
 
 
@@ -133,6 +133,16 @@ def test_a_class_that_comes_again_is_accounted_for_and_refused_beyond_the_budget
     assert learner.state().values == before.values
     learner.observe(part(4))  # twice as well
     assert len(learner.privacy()["releases"]) == 4
+
+
+def test_the_head_knows_the_noise_of_every_release(toy_graph):
+    learner = Private(epsilon=2.0, features=8, noise="seed")
+    for classes in ((0, 1), (1, 2), (1,)):
+        learner.observe(toy_graph.with_labels(np.where(np.isin(toy_graph.labels, classes), toy_graph.labels, -1)))
+    deviations = SHARES.deviations(mu_of(2.0, 1e-5))
+    variances = deviations.sums**2 * np.array([1, 3, 1])
+    expected = Discriminant(learner.moments, variances, noise_radius(deviations.second, 8, 3))
+    np.testing.assert_allclose(learner.discriminant.weights, expected.weights)
 
 
 def test_what_was_spent_comes_from_the_state_not_from_parameters(toy_stream):
