@@ -180,7 +180,10 @@ def leak_table(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
     def value(row: dict[str, Any], where: str, name: str) -> str:
-        return f"{row[where][name]['value']:.2f}" if name in row.get(where, {}) else "–"
+        if name not in row.get(where, {}):
+            return "–"
+        found = row[where][name]
+        return f"**{found['value']:.2f}**" if found["verdict"] == "leak found" else f"{found['value']:.2f}"
 
     for row in rows:
         if row["kind"] != "leaks":

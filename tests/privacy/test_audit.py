@@ -44,9 +44,12 @@ def test_memories_of_nodes_are_reidentified(method, stream):
 
 
 def test_rows_of_propagated_space_are_found_there(stream):
-    report = audit(learned(Replay(memory="propagated", budget=10, epochs=1), stream), stream)
-    assert report.findings["propagated"]["reidentified"].measure.value == 1.0
-    assert report.findings["raw"]["exact_copies"].measure.value == 0.0
+    graph = load_graph("synthetic", nodes=800, classes=4, features=24, degree=1, noise=1.0)  # some have no neighbours
+    lonely = TaskStream(graph)
+    report = audit(learned(Replay(memory="propagated", budget=60, epochs=1), lonely), lonely)
+    # all but those whose propagated row is that of a held-out node too
+    assert report.findings["propagated"]["reidentified"].measure.value > 0.9
+    assert 0 < report.findings["raw"]["exact_copies"].measure.value < 0.8
 
 
 def test_planted_leaks_are_found_and_noise_is_at_chance_over_seeds(stream):

@@ -104,12 +104,12 @@ def class_rows(learner: Learner, audited: Sequence[Audited], space: Space) -> It
 
 
 def _copied(kept: Features, spaces: Sequence[Features]) -> sp.csr_array | None:
-    """Training nodes that rows as they are kept are copies of, in one of the spaces; none if no row is a copy."""
-    for rows in spaces:
-        found = copied_from(kept, rows, nearest(kept, rows).node)
-        if found.nnz:
-            return found
-    return None
+    """Training nodes that rows as they are kept are copies of, in the space of most copies; none if no row is one.
+
+    (Nodes without neighbours are the same in every space.)
+    """
+    found = max((copied_from(kept, rows, nearest(kept, rows).node) for rows in spaces), key=lambda each: int(each.nnz))
+    return found if found.nnz else None
 
 
 def _rows_of(memory: Memory, column: int, space: Space, hops: int) -> Features | None:
