@@ -8,10 +8,11 @@ from delome.privacy.subject import Audited
 def learned():
     rng = np.random.default_rng(0)
     features = rng.standard_normal((8, 5))
-    graph = Graph([[0, 1, 0, 6], [1, 2, 4, 7]], features, [0, 0, 0, 0, 1, 1, 1, 1])
+    labels = np.repeat([0, 1], 4)
+    graph = Graph([[0, 1, 0, 6], [1, 2, 4, 7]], features, labels)
     learner = FineTune(epochs=3, hidden=4)
     learner.observe(graph)
-    return learner, Audited(0, graph, np.arange(7), np.array([7]), graph.labels, np.arange(8))
+    return learner, Audited(0, graph, np.arange(7), np.array([7]), labels, np.arange(8))
 
 
 def test_confidence_is_the_log_odds_of_the_true_class():
