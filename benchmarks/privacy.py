@@ -233,8 +233,9 @@ def figure(arguments: argparse.Namespace) -> None:
         "membership AUC of the memory": ("propagated", "membership_auc"),
         "membership AUC of the model": ("model", "membership_auc"),
     }
-    drawn = Figure(figsize=(4.6 * len(panels), 3.9 * len(datasets)), layout="constrained")
-    grid = drawn.subplots(len(datasets), len(panels), squeeze=False)
+    drawn = Figure(figsize=(4.2 * (len(panels) + 1), 3.9 * len(datasets)), layout="constrained")
+    grid = drawn.subplots(len(datasets), len(panels) + 1, squeeze=False)
+    every = [row for row in read(arguments.results) if row["kind"] == "accuracy"]
     learners = list(dict.fromkeys(row["learner"] for row in rows))
     for line, dataset in enumerate(datasets):
         for column, (label, (where, name)) in enumerate(panels.items()):
@@ -246,6 +247,16 @@ def figure(arguments: argparse.Namespace) -> None:
                     axes.plot(row[where][name]["value"], row["aa"], linestyle="", **style)
             axes.set(xlabel=label, ylabel="AA, %" if column == 0 else "", title=dataset)
             axes.grid(alpha=0.3)
+        axes, epsilons = grid[line][-1], [each for each in EPSILONS if each != "inf"]
+        own = [row for row in every if row["dataset"] == dataset]
+        means = [mean(row["aa"] for row in own if row["learner"] == f"private, ε = {each}") for each in epsilons]
+        axes.plot([float(each) for each in epsilons], means, marker="o", markersize=4, label="private")
+        for name, style in (("private, ε = inf", "--"), ("analytic", ":")):
+            height = mean(row["aa"] for row in own if row["learner"] == name)
+            axes.axhline(height, linestyle=style, color="grey", label=name)
+        axes.set(xlabel="ε, δ = 1e-5 (9 runs each)", title=dataset)
+        axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
     for number, learner in enumerate(learners):
         style = {"marker": "osD^v<>"[number // 10], "color": f"C{number % 10}"}
         grid[0][0].plot([], [], linestyle="", label=learner, **style)
