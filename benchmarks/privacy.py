@@ -251,9 +251,9 @@ def figure(arguments: argparse.Namespace) -> None:
         own = [row for row in every if row["dataset"] == dataset]
         means = [mean(row["aa"] for row in own if row["learner"] == f"private, ε = {each}") for each in epsilons]
         axes.plot([float(each) for each in epsilons], means, marker="o", markersize=4, label="private")
-        for name, style in (("private, ε = inf", "--"), ("analytic", ":")):
+        for name, dashes in (("private, ε = inf", "--"), ("analytic", ":")):
             height = mean(row["aa"] for row in own if row["learner"] == name)
-            axes.axhline(height, linestyle=style, color="grey", label=name)
+            axes.axhline(height, linestyle=dashes, color="grey", label=name)
         axes.set(xlabel="ε, δ = 1e-5 (9 runs each)", title=dataset)
         axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
