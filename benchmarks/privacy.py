@@ -260,7 +260,7 @@ def figure(arguments: argparse.Namespace) -> None:
     for number, learner in enumerate(learners):
         style = {"marker": "osD^v<>"[number // 10], "color": f"C{number % 10}"}
         grid[0][0].plot([], [], linestyle="", label=learner, **style)
-    drawn.legend(loc="outside lower center", ncols=4, fontsize=8)
+    drawn.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     drawn.savefig(arguments.out, dpi=110)
 
 
