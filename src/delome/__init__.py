@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from delome.lazy import exported
 
 if TYPE_CHECKING:
-    from delome.commands import learn, predict, report, results, run, sweep
+    from delome.commands import audit, learn, predict, report, results, run, sweep
     from delome.datasets import load_graph
     from delome.errors import DelomeError
     from delome.graph import Graph
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         HPNs,
         Joint,
         LwF,
+        Private,
         Prototypes,
         Replay,
         SEMCurvature,
@@ -52,14 +53,14 @@ else:
     __getattr__, __dir__ = exported(
         __name__,
         {
-            "delome.commands": "learn predict report results run sweep",
+            "delome.commands": "audit learn predict report results run sweep",
             "delome.datasets": "load_graph",
             "delome.errors": "DelomeError",
             "delome.graph": "Graph",
             "delome.learning": "Learner",
             "delome.learning.saved": "load",
             "delome.methods": "AGEM ER ERGNN EWC GEM MAS SLDA TPP TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF "
-            "Prototypes Replay SEMCurvature SSMDegree SSMUniform TPPNodes",
+            "Private Prototypes Replay SEMCurvature SSMDegree SSMUniform TPPNodes",
             "delome.metrics": "AccuracyMatrix",
             "delome.streams.task_stream": "TaskStream",
             "delome.streams.tasks": "Stream Task",
@@ -91,6 +92,7 @@ __all__ = [
     "Joint",
     "Learner",
     "LwF",
+    "Private",
     "Prototypes",
     "Replay",
     "SEMCurvature",
@@ -100,6 +102,7 @@ __all__ = [
     "TPPNodes",
     "Task",
     "TaskStream",
+    "audit",
     "learn",
     "load",
     "load_graph",

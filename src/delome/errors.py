@@ -39,6 +39,10 @@ class DivergenceError(DelomeError):
     """Learning that has led to numbers which are not finite."""
 
 
+class BudgetError(DelomeError):
+    """A release that would spend more privacy than was allowed."""
+
+
 class StateError(DelomeError):
     """A saved state that does not fit the learner it is loaded into."""
 

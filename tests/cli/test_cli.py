@@ -399,7 +399,17 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, f"{delome.__version__}\n", "")
 
 
-COMMANDS = [(), ("run",), ("learn",), ("predict",), ("methods",), ("datasets",), ("datasets", "show"), ("check",)]
+COMMANDS = [
+    (),
+    ("run",),
+    ("learn",),
+    ("predict",),
+    ("methods",),
+    ("datasets",),
+    ("datasets", "show"),
+    ("check",),
+    ("audit",),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=in_words)
@@ -418,7 +428,7 @@ def test_help_explains_every_command_within_the_terminal_and_names_no_types(
 def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
-    names = ["run", "sweep", "results", "report", "paper", "learn", "predict", "methods", "check", "datasets"]
+    names = ["run", "sweep", "results", "report", "paper", "learn", "predict", "audit", "methods", "check", "datasets"]
     assert [line.split()[0] for line in commands] == names
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
@@ -430,7 +440,10 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("delome ", {"run", "sweep", "results", "report", "paper", "learn", "predict", "methods", "datasets", "check"}),
+        (
+            "delome ",
+            {"run", "sweep", "results", "report", "paper", "learn", "predict", "audit", "methods", "datasets", "check"},
+        ),
         ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
         ("delome run --dataset cora", {"corafull", "cora_ml"}),
         ("delome run --setting ", {"cil", "til"}),

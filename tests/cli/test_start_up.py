@@ -19,7 +19,19 @@ except SystemExit as leaving:
     code = leaving.code or 0
 print("\\n" + json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
-COMMANDS = ["run", "sweep", "results", "report", "learn", "predict", "methods", "datasets", "datasets show", "check"]
+COMMANDS = [
+    "run",
+    "sweep",
+    "results",
+    "report",
+    "learn",
+    "predict",
+    "methods",
+    "datasets",
+    "datasets show",
+    "check",
+    "audit",
+]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ NOT_FINE_TUNE_AT_FIRST = {
     "cat": "trains on condensed rows",
     "hpns": "is another network",
     "analytic": "has no network",
+    "private": "has no network",
 }
 
 WITHOUT_STRENGTH = {

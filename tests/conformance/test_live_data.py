@@ -119,7 +119,7 @@ def test_unseen_labels_get_the_next_columns_and_known_ones_keep_theirs(make, seq
 
 
 def test_the_newest_graph_is_learned(make):
-    learner = observe(make(epochs=40, hidden=32, encoders=100, features=128, lr=0.05), MIXED[:2])
+    learner = observe(make(epochs=40, hidden=32, encoders=100, features=128, lr=0.05, epsilon=1000.0), MIXED[:2])
     graph = MIXED[1]
     assert (learner.predict(graph, task=1) == graph.labels).mean() > 0.8
 
@@ -130,7 +130,9 @@ def test_unlabelled_nodes_take_part_in_propagation(make):
     features = graph.features.copy()
     features[~known] *= -1
     other = Graph(graph.adjacency.nonzero()[::-1], features, graph.labels)
-    assert differs(observe(make(), [graph]).state(), observe(make(), [other]).state())
+    learner = observe(make(), [graph])
+    edge_free = type(learner).__name__ == "Private"
+    assert differs(learner.state(), observe(make(), [other]).state()) != edge_free
 
 
 def test_hidden_labels_do_not_matter(make):

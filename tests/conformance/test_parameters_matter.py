@@ -33,8 +33,9 @@ SMALL = {
     "establish_after": 1,
     "pool": 9,
     "pretrain": 3,
+    "noise": "seed",
 }
-"""What every learner starts from: quick, and small enough for a limit to be one on a small graph."""
+"""What every learner starts from: quick, repeatable, and small enough for a limit to be one on a small graph."""
 
 PARTS: list[tuple[str, str, Registry[Any]]] = [
     ("finetune", "backbone", BACKBONES),
@@ -75,6 +76,9 @@ PLACES = {
     "cat.fanout": Place(FANOUTS, {"train_on": "task"}),
     "cat.remember": Place(beside={"train_on": "task"}),
     "memory.encoder_hops": Place((None, 0, 1, 3)),
+    "memory.spread": Place((0.3, 0.0, 1.0)),
+    "memory.directions": Place((8, 4, 2)),
+    "memory.longest": Place((None, 2.0, 3.0)),
     "memory.radius": Place((4.0, 5.0, None)),
     "memory.sampler": Place(beside={"radius": 4.0}),
     "memory.curvature": Place(("bfc", "bfc3"), {"neighbours": "curvature"}),
@@ -88,6 +92,8 @@ NOWHERE = {
     "device": "says where numbers are computed, not which",
     "hpns.setting": "has a single value",
     "er.recurring": "a reservoir does not keep tasks apart",
+    "memory.epsilon_total": "refuses to build a memory, and changes none that is built",
+    "epsilon_total": "refuses to learn, and changes nothing that is learned",
 }
 
 

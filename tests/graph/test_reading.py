@@ -53,13 +53,13 @@ def test_a_graph_with_no_more_features_than_columns_is_read_as_it_is():
 def test_every_method_learns_from_random_columns_and_is_saved_with_them(name, tmp_path):
     stream = TaskStream(load_graph("synthetic", nodes=120, classes=4, features=64))
     kind = METHODS[name]
-    small = {"epochs": 30, "budget": 5, "encoders": 20, "features": 64}
+    small = {"epochs": 30, "budget": 5, "encoders": 20, "features": 64, "epsilon": 100.0}
     given = {
         parameter: value
         for parameter, value in small.items()
         if has_parameter(kind(setting=kind.settings[-1]), parameter)
     }
-    learner = kind(columns=24, setting=kind.settings[-1], seed=5, **given)
+    learner = kind(columns=24, setting=kind.settings[-1], seed=5, **kind.repeats_with, **given)
     for task in stream:
         learner.observe(task)
     assert (learner.width, learner.num_features) == (24, 64)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from delome.cli import run, sweep, results, report, paper, model, catalogue, check  # isort: skip  (the order in which help lists the commands)
+from delome.cli import run, sweep, results, report, paper, model, audit, catalogue, check  # isort: skip  (the order in which help lists the commands)
 from delome.cli.app import app, drop_output, drop_unwritable, replace_closed_streams, say, tell
 from delome.errors import DelomeError, one_line
 from delome.experiment.signals import Stopped
@@ -22,7 +22,7 @@ REFUSED, INTERRUPTED = 2, 130
 TOO_LARGE = re.compile(r"memory|overflow|too (big|large)|dimension exceeded")
 """What torch and numpy say of sizes for which there is no memory, or not even a number."""
 
-__all__ = ["app", "catalogue", "check", "main", "model", "paper", "report", "results", "run", "sweep"]
+__all__ = ["app", "audit", "catalogue", "check", "main", "model", "paper", "report", "results", "run", "sweep"]
 
 
 def main() -> None:

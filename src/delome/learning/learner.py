@@ -87,7 +87,9 @@ class Learner(Configured, ABC):
 
     Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, what it
     ``keeps`` between tasks, the values of its parameters that a selection should ``search``, the ``streams`` it can
-    learn, and whether it ``judges`` nodes or whole batches of them.
+    learn, and whether it ``judges`` nodes or whole batches of them. A method whose state must not depend on private
+    data too closely may not keep fingerprints of live data (``keeps_fingerprints``), and one that draws secret
+    randomness says with which parameters it repeats itself (``repeats_with``).
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
@@ -106,6 +108,8 @@ class Learner(Configured, ABC):
     """``batches``: predictions depend on which nodes are asked about at the same time, which every table says."""
     streams: ClassVar[tuple[str, ...]] = ("classes", "time", "domains", "blurry")
     """Kinds of stream it can learn, in those of its ``settings`` that they have."""
+    keeps_fingerprints: ClassVar[bool] = True
+    repeats_with: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -256,7 +260,8 @@ class Learner(Configured, ABC):
             num_features=graph.num_features,
             _graph=self.read(graph).hidden(),
         )
-        return observation, known, [LearnedGraph.of(graph, observation.index)]
+        learned = [LearnedGraph.of(graph, observation.index)] if self.keeps_fingerprints else []
+        return observation, known, learned
 
     def predict(self, graph: Graph | Data, nodes: Nodes = None, task: int | None = None) -> np.ndarray:
         """The user's label of each node (or of ``nodes``: numbers, or a mask).

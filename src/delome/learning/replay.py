@@ -15,7 +15,6 @@ from delome.learning.isolation import isolated
 from delome.learning.training import TaskTraining
 from delome.losses import LOSSES, Debiased, Loss, ScoredRows
 from delome.memories import MEMORIES, Context, MemoryBank, MemoryBuilder, PropagatedRows
-from delome.memories.merging import with_counts
 from delome.parameters import Param, Part
 from delome.persistence.state import State
 from delome.progress import Tracker
@@ -95,9 +94,8 @@ class Replay(GradientLearner):
         context = Context(self.network, self.columns, rng, tracker)
         if self.recurring == "merge" or self.memory.whole:
             return self.memory.merge(self.bank, observation, context, self.seed)
-        return MemoryBank(
-            [*self.bank.memories, with_counts(self.memory.build(observation, context), observation.labels)]
-        )
+        fresh = self.memory.counted(self.memory.build(observation, context), observation.labels)
+        return MemoryBank([*self.bank.memories, fresh])
 
     def state(self) -> State:
         state = super().state()

@@ -7,6 +7,7 @@ from delome.memories.experience import Experience
 from delome.memories.gradient_matching import GradientMatching
 from delome.memories.kernel_matching import KernelMatching
 from delome.memories.memory import Memory
+from delome.memories.private_moments import PrivateMeans, PrivateMoments
 from delome.memories.reservoir import Reservoir
 from delome.memories.rows import Centroids, PropagatedRows, RawRows
 from delome.memories.subgraph import Subgraphs
@@ -22,6 +23,8 @@ __all__ = [
     "Memory",
     "MemoryBank",
     "MemoryBuilder",
+    "PrivateMeans",
+    "PrivateMoments",
     "PropagatedRows",
     "RawRows",
     "Reservoir",

@@ -67,11 +67,15 @@ class MemoryBuilder(Component, ABC):
     def build(self, observation: Observation, context: Context) -> Memory:
         """Memory of a task alone."""
 
+    def counted(self, memory: Memory, labels: np.ndarray) -> Memory:
+        """The memory, which knows how many real rows with these labels it stands for."""
+        return with_counts(memory, labels)
+
     def thin(self, memory: Memory, positions: np.ndarray, rng: np.random.Generator) -> Memory:
         """The memory of those of its rows that have these positions."""
         return memory.select(positions)
 
     def merge(self, bank: MemoryBank, observation: Observation, context: Context, seed: int) -> MemoryBank:
         """All memories after a task of which some classes may have come before, ``budget`` rows of each in all."""
-        fresh = with_counts(self.build(observation, context), observation.labels)
+        fresh = self.counted(self.build(observation, context), observation.labels)
         return merge(bank, fresh, self.budget, self.thin, generator(seed, "merging", observation.index))

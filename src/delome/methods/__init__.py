@@ -21,6 +21,7 @@ from delome.methods.prototypes import Prototypes  # isort: skip
 from delome.methods.er import ER  # isort: skip
 from delome.methods.agem import AGEM  # isort: skip
 from delome.methods.tpp import TPP, TPPNodes  # isort: skip
+from delome.methods.private import Private  # isort: skip
 from delome.methods import replay  # isort: skip
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "HPNs",
     "Joint",
     "LwF",
+    "Private",
     "Prototypes",
     "Replay",
     "SEMCurvature",

@@ -92,6 +92,11 @@ class CutStream(Sequence[Task]):
         self._tasks = [self._task(t, 0 if protocol.grows else t, t) for t in range(len(portions))]
 
     @property
+    def graph(self) -> Graph:
+        """The graph that the tasks are cut from."""
+        return self._source
+
+    @property
     def split_kind(self) -> str:
         """``random``, ``masks`` or ``given``."""
         return self._split.kind

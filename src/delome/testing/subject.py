@@ -42,7 +42,7 @@ class Subject:
 
     def make(self, **parameters: Any) -> Learner:
         """A new learner; parameters that the method does not have are left out."""
-        wanted = {"setting": self.setting, **self.parameters}
+        wanted = {"setting": self.setting, **self.method.repeats_with, **self.parameters}
         plain = self.method(**wanted)
         quick = {name: value for name, value in (SMALL | parameters).items() if has_parameter(plain, name)}
         own = {name.rpartition(".")[2] for name in self.parameters}

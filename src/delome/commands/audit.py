@@ -1,0 +1,124 @@
+"""An audit in one call: of a run folder, or of a saved model and the graph that it has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from delome.datasets import load_graph
+from delome.errors import ParameterError, PersistenceError, RunFolderError
+from delome.experiment import RunConfig
+from delome.experiment.folder import CONFIG, CONFIG_KIND
+from delome.graph import Graph
+from delome.learning import Learner
+from delome.learning.saved import load
+from delome.parameters import check_option, parameters_of
+from delome.persistence.documents import kind_of, read_document
+from delome.persistence.state_files import holds_state
+from delome.privacy import Audit
+from delome.privacy import audit as audit_learner
+from delome.privacy.canaries import canary_scores, with_canaries
+from delome.privacy.shadows import Shadow, shadow_of
+from delome.progress import Watcher
+from delome.randomness import generator
+from delome.streams.task_stream import TaskStream
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What was audited, and what was found."""
+
+    place: Path
+    dataset: str
+    audit: Audit
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of the command."""
+        return {"audited": str(self.place), "dataset": self.dataset} | self.audit.as_dict()
+
+
+def audit(
+    place: str | Path,
+    *,
+    graph: str | Graph | None = None,
+    shadows: int = 0,
+    canaries: int = 0,
+    data_root: str | Path | None = None,
+    watcher: Watcher | None = None,
+    methods: Sequence[type] = (),
+) -> Audited:
+    """Audits the first seed of a run folder that has a model, or a saved model with the ``graph`` it has learned.
+
+    ``shadows`` further runs on other splits allow the likelihood-ratio attack, and one more run with so many planted
+    ``canaries`` an attack on these; both take as long as those runs, and need a run folder.
+    """
+    folder, watcher = Path(place), watcher or Watcher()
+    check_option("shadows", shadows, at_least=0)
+    check_option("canaries", canaries, at_least=0)
+    is_run = kind_of(folder / CONFIG) == CONFIG_KIND
+    if not is_run and not holds_state(folder):
+        raise ParameterError(f"'{folder}' is neither a run folder nor a saved model: give one of these")
+    if is_run and graph is not None:
+        raise ParameterError("a run folder says which graph it has learned: leave --graph out")
+    if not is_run and (shadows or canaries):
+        raise ParameterError("shadows and canaries repeat a run: give a run folder, not a model")
+    with watcher.watching():
+        if is_run:
+            return _of_run(folder, shadows, canaries, data_root, watcher, methods)
+        if graph is None:
+            raise ParameterError(f"'{folder}' is a saved model: give the graph that it has learned with --graph")
+        learner = load(folder, methods=methods)
+        data = load_graph(graph, data_root=data_root, progress=watcher.loading) if isinstance(graph, str) else graph
+        watcher.single("attacking the model")
+        return Audited(folder, graph if isinstance(graph, str) else "given", audit_learner(learner, data))
+
+
+def _of_run(
+    folder: Path,
+    shadows: int,
+    canaries: int,
+    data_root: str | Path | None,
+    watcher: Watcher,
+    methods: Sequence[type],
+) -> Audited:
+    try:
+        document = read_document(folder / CONFIG, CONFIG_KIND)
+        config, described = RunConfig(**document["run"]), document["stream"]
+    except (KeyError, TypeError) as error:
+        raise RunFolderError(f"'{folder / CONFIG}' is damaged: {error}") from None
+    models = sorted(place for place in folder.glob("seed-*/model") if holds_state(place))
+    if not models:
+        raise PersistenceError(
+            f"'{folder}' holds no model: of a sweep only --models keeps them; run it again with --models, or by itself"
+        )
+    learner = load(models[0], methods=methods)
+    stream = config.stream(None if data_root is None else Path(data_root), watcher.loading)
+    if stream.describe() != described:
+        raise RunFolderError(f"the graph '{config.dataset}' is not the one that the run in '{folder}' has learned")
+    others: list[Shadow] = []
+    if shadows and stream.split_kind != "random":
+        raise ParameterError("shadow runs need other splits, but the graph brings its own: leave --shadows out")
+    for number in range(1, shadows + 1):
+        watcher.single(f"shadow run {number} of {shadows}")
+        other = replace(config, split_seed=config.split_seed + number).cut(stream.graph)
+        others.append(shadow_of(_learned(learner, learner.seed + number, other), other))
+    planted = None
+    if canaries:
+        watcher.single("a run with canaries")
+        rng = generator(learner.seed, "canaries")
+        tasks = with_canaries(list(stream), canaries, rng)
+        planted = canary_scores(_learned(learner, learner.seed, [task for task, _, _ in tasks]), tasks, rng)
+    watcher.single("attacking the model")
+    found = audit_learner(learner, stream, shadows=others, canaries=planted)
+    return Audited(folder, config.dataset, found)
+
+
+def _learned(learner: Learner, seed: int, stream: TaskStream | Sequence[Any]) -> Learner:
+    """A learner of the same kind that has learned another stream."""
+    parameters = {name: getattr(learner, name) for name in parameters_of(type(learner))}
+    fresh = type(learner)(**parameters | {"seed": seed})
+    for task in stream:
+        fresh.observe(task)
+    return fresh
