@@ -23,7 +23,7 @@ KEYS = ("protocol", "dataset", "columns", "tasks", "method", "setting")
 
 
 def selections(folder: Path) -> list[dict[str, Any]]:
-    """Every selection below a folder whose winner is finished."""
+    """Every selection below a folder; of winners that are not finished there is no AA."""
     found = []
     for file in sorted((folder / FOLDER).glob("*.json")):
         document = read_document(file, KIND)
@@ -31,7 +31,7 @@ def selections(folder: Path) -> list[dict[str, Any]]:
         results = [finished_result(folder / best["whole"], seed) for seed in document["seeds"]]
         finished = [result for result in results if result is not None]
         if len(finished) < len(results):
-            continue
+            finished = []
         run = document["run"]
         found.append(
             {
@@ -64,9 +64,10 @@ def table(lines: list[dict[str, Any]], protocol: str) -> str:
         graph = line["dataset"] + ("" if line["tasks"] is None else f", first {line['tasks']} tasks")
         graph += "" if line["columns"] is None else f", {line['columns']} columns"
         spread = f" ± {stdev(line['aa']):.1f}" if len(line["aa"]) > 1 else ""
+        own = f"{mean(line['aa']):.1f}{spread}" if line["aa"] else "–"
         rows.append(
             f"| {graph} | {line['setting'].upper()} | `{line['method']}` | {tried} | {in_words(line['winner'])} "
-            f"| {mean(line['aa']):.1f}{spread} |"
+            f"| {own} |"
         )
     return "\n".join(rows)
 

@@ -25,7 +25,7 @@ class EWC(PenaltyLearner):
     5
     """
 
-    strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 10_000.0
+    strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 1_000_000.0
 
     citation = "Kirkpatrick et al., 2017"
     search = ({"strength": (1e3, 1e4, 1e5, 1e6)},)

@@ -30,7 +30,7 @@ class MAS(PenaltyLearner):
     5
     """
 
-    strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 10_000.0
+    strength: Annotated[float, Param("weight λ of the penalty", at_least=0)] = 100.0
 
     citation = "Aljundi et al., 2018"
     search = ({"strength": (1e-2, 1.0, 1e2, 1e4)},)

@@ -30,7 +30,7 @@ class TWP(PenaltyLearner):
     """
 
     strength: Annotated[float, Param("weight λ_l of the loss importance", at_least=0)] = 10_000.0
-    topology_strength: Annotated[float, Param("weight λ_t of the topology importance", at_least=0)] = 10_000.0
+    topology_strength: Annotated[float, Param("weight λ_t of the topology importance", at_least=0)] = 100.0
 
     citation = "Liu, Yang, Wang, 2021"
     search = ({"strength": (1e4, 1e5), "topology_strength": (1e2, 1e4)},)
