@@ -83,7 +83,10 @@ class RunOptions:
     classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
     tasks: Annotated[int | None, Option("Learn only the first N tasks.  [default: all]", metavar="N")] = None
     epochs: Annotated[
-        int | None, Option("Passes over each task.  [default: the method's, mostly 200]", metavar="N")
+        int | None,
+        Option(
+            "Steps (with --set passes=true: passes) of each task.  [default: the method's, mostly 200]", metavar="N"
+        ),
     ] = None
     seeds: Annotated[int, Option("Repeat with N seeds and report mean ± std.", metavar="N")] = 1
     seed: Annotated[int, Option("First seed.", metavar="N")] = 0
