@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError
@@ -21,6 +21,9 @@ from delome.experiment.sweep import Sweep, name_of, run_sweep, survey
 from delome.printable import counted
 
 log = logging.getLogger(__name__)
+
+Given: TypeAlias = Mapping[str, Sequence[str]]
+"""For the digest of a configuration the names of what was given, and is therefore not selected."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +100,11 @@ def sweep_configs(
     out: str | Path,
     *,
     select: Selection | None = None,
-    given: Sequence[str] = (),
+    given: Given | None = None,
     **how: Any,
 ) -> SweepReport:
     """The same for configurations; ``given`` parameters are not selected, and ``how`` is that of `run_sweep`."""
+    given = given or {}
     place = Path(out)
 
     def run(wanted: Sequence[RunConfig]) -> Sweep:
@@ -111,7 +115,7 @@ def sweep_configs(
     chosen: dict[str, RunConfig] = {}
     selections: dict[str, str] = {}
     if select is not None:
-        tried = {config.digest: select.candidates(config, given) for config in configs}
+        tried = {config.digest: select.candidates(config, given.get(config.digest, ())) for config in configs}
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
         if select.space is not None and not compared:
             raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
@@ -178,12 +182,14 @@ def estimate_configs(
     configs: Sequence[RunConfig],
     out: str | Path,
     select: Selection | None = None,
-    given: Sequence[str] = (),
+    given: Given | None = None,
     data_root: str | Path | None = None,
     progress: Progress = silent,
 ) -> Estimate:
     """The same for configurations."""
-    tried = [each.tried for config in configs for each in (select.candidates(config, given) if select else [])]
+    given = given or {}
+    compared = [select.candidates(each, given.get(each.digest, ())) for each in configs] if select else []
+    tried = [each.tried for candidates in compared for each in candidates]
     every = {config.digest: config for config in [*tried, *configs]}
     root = None if data_root is None else Path(data_root)
     state, _, streams = survey(every.values(), Path(out), root, progress)

@@ -66,12 +66,13 @@ class Plan:
             raise ParameterError("'when' belongs to an [[override]]: an [[exclude]] has the options themselves")
 
     @property
-    def given(self) -> list[str]:
-        """Names of options that are not as usual, and of parameters that are set, in all runs or some."""
-        usual = RunOptions()
-        flat = [item for each in (self.options, *self.overrides) for item in _flat(each).items()]
-        names = [name.removeprefix(f"{SET}.") for name, value in flat if value != getattr(usual, name, None)]
-        return list(dict.fromkeys(names))
+    def given(self) -> dict[str, list[str]]:
+        """For the digest of each run the names of options that are not as usual, and of parameters that are set."""
+        usual, found = RunOptions(), dict[str, list[str]]()
+        for options in self._combinations(set()):
+            names = [name for name, value in options.items() if value != getattr(usual, name, None)]
+            found.setdefault(_resolved(options).digest, []).extend(name.removeprefix(f"{SET}.") for name in names)
+        return {digest: list(dict.fromkeys(names)) for digest, names in found.items()}
 
     def configs(self) -> list[RunConfig]:
         """Every run, those with the same configuration once."""
