@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from delome.errors import ParameterError
+from delome.experiment import RunConfig
 from delome.experiment.plan import MOST_RUNS, Plan
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -19,6 +20,15 @@ def test_every_combination_is_a_run_and_equal_ones_are_one() -> None:
     plan = Plan({"dataset": SMALL, "method": ["delome", "finetune"], "budget": [5, 20], "seeds": 3})
     assert runs_of(plan) == [("delome", 5), ("delome", 20), ("finetune", None)]
     assert all(config.seeds == [0, 1, 2] for config in plan.configs())
+
+
+def test_equal_runs_have_the_seeds_of_all_and_different_ones_are_never_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"dataset": SMALL, "method": "finetune"}
+    (config,) = Plan({**options, "seed": [0, 5], "seeds": [1, 2]}).configs()
+    assert config.seeds == [0, 1, 5, 6]
+    monkeypatch.setattr(RunConfig, "digest", property(lambda _: "00000000"))
+    with pytest.raises(ParameterError, match=r"two runs of the plan have the same name, .*finetune-cil-00000000"):
+        Plan({**options, "epochs": [1, 2]}).configs()
 
 
 def test_overrides_apply_where_they_say_and_may_be_lists() -> None:

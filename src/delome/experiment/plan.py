@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -75,12 +75,18 @@ class Plan:
         return {digest: list(dict.fromkeys(names)) for digest, names in found.items()}
 
     def configs(self) -> list[RunConfig]:
-        """Every run, those with the same configuration once."""
+        """Every run, those with the same configuration once, with the seeds of all of them."""
         found: dict[str, RunConfig] = {}
         used: set[int] = set()
         for options in self._combinations(used):
             config = _resolved(options)
-            found.setdefault(config.digest, config)
+            same = found.setdefault(config.digest, config)
+            if same.seedless != config.seedless:
+                raise ParameterError(
+                    f"two runs of the plan have the same name, {config.slug}: move one to another plan"
+                )
+            if same.seeds != config.seeds:
+                found[config.digest] = replace(same, seeds=sorted({*same.seeds, *config.seeds}))
         rules = [
             *((each["when"], "[[override]]") for each in self.overrides),
             *((e, "[[exclude]]") for e in self.exclusions),
