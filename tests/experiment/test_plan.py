@@ -40,6 +40,18 @@ def test_overrides_apply_where_they_say_and_may_be_lists() -> None:
     assert found == [("ewc", 9, 1.0), ("ewc", 9, 10.0), ("finetune", 7, None)]
 
 
+def test_an_override_sees_each_value_of_a_list_of_an_earlier_one() -> None:
+    plan = Plan(
+        {"dataset": SMALL, "method": "ewc"},
+        overrides=[
+            {"when": {"method": "ewc"}, "set": {"strength": [1, 10]}},
+            {"when": {"set": {"strength": 10}}, "epochs": [7, 8]},
+        ],
+    )
+    found = [(each.parameters["strength"], each.parameters["epochs"]) for each in plan.configs()]
+    assert found == [(1.0, 200), (10.0, 7), (10.0, 8)]
+
+
 def test_exclusions_leave_out_what_has_all_their_values() -> None:
     options = {"dataset": SMALL, "method": ["delome", "ergnn"], "budget": [5, 20]}
     plan = Plan(options, exclusions=[{"method": "ergnn", "budget": 5}])

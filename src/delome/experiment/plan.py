@@ -100,15 +100,26 @@ class Plan:
     def _combinations(self, used: set[int]) -> Iterator[dict[str, Any]]:
         """Options of every run; ``used`` gets the numbers of the overrides, and then exclusions, that fit one."""
         for options in _expanded(_flat(self.options)):
-            for number, override in enumerate(self.overrides):
-                if _fits(options, override["when"]):
-                    used.add(number)
-                    options |= _flat({name: value for name, value in override.items() if name != "when"})
-            for changed in _expanded(options):
+            for changed in self._overridden(options, used):
                 fitting = [number for number, each in enumerate(self.exclusions) if _fits(changed, each)]
                 used |= {len(self.overrides) + number for number in fitting}
                 if not fitting:
                     yield changed
+
+    def _overridden(self, options: dict[str, Any], used: set[int]) -> list[dict[str, Any]]:
+        """Options after the overrides, whose lists become values at once: the next may ask for one of them."""
+        runs = [options]
+        for number, override in enumerate(self.overrides):
+            change = _flat({name: value for name, value in override.items() if name != "when"})
+            before, runs = runs, []
+            for run in before:
+                if _fits(run, override["when"]):
+                    used.add(number)
+                    runs += _expanded(run | change)
+                    _check_number(len(runs))
+                else:
+                    runs.append(run)
+        return runs
 
 
 _HEADINGS = {"override": "[[override]]", "exclude": "[[exclude]]", "select": "[select]"}
@@ -144,10 +155,13 @@ def _expanded(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     lists = {name: _values(name, value) for name, value in options.items()}
     if empty := [name for name, values in lists.items() if not values]:
         raise ParameterError(f"the plan has an empty list of {empty[0]}: give it a value, or leave it out")
-    number = math.prod(map(len, lists.values()))
-    if number > MOST_RUNS:
-        raise ParameterError(f"the plan has {number:,} runs, and at most {MOST_RUNS:,} are allowed")
+    _check_number(math.prod(map(len, lists.values())))
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def _check_number(runs: int) -> None:
+    if runs > MOST_RUNS:
+        raise ParameterError(f"the plan has {runs:,} runs, and at most {MOST_RUNS:,} are allowed")
 
 
 def _fits(options: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
