@@ -98,6 +98,39 @@ def test_a_paired_test_compares_common_seeds() -> None:
         tabulate([first[0], second[3]]).compare("delome", "ergnn", "aa")
 
 
+def test_only_rows_that_were_measured_alike_are_compared_and_captions_tell_them_apart() -> None:
+    splits = [{"protocol": {"split": f"random {seed}"}, "config": {"split_seed": seed}} for seed in (0, 1)]
+    records = [
+        record("delome", seed, 90.0 + seed + each, **split) for seed in (0, 1) for each, split in enumerate(splits)
+    ]
+    records += [record("ergnn", seed, 80.0, **split) for seed in (0, 1) for split in splits]
+    table = tabulate(records)
+    found = [each.in_words("aa") for each in table.compare("delome", "ergnn", "aa")]
+    assert [each.partition(":")[0] for each in found] == [
+        f"delome − ergnn (d, cil, sgc, 5, split_seed {seed})" for seed in (0, 1)
+    ]
+    assert {table.rows[number].settings["method"] for number in table.best("aa")} == {"delome"}
+    assert len(table.best("aa")) == 2  # the best of each split
+    alone = tabulate([record(), record("ergnn", protocol={"graph": "abc"})])
+    assert alone.best("aa") == set()
+    with pytest.raises(ParameterError, match=r"share dataset, .* how they were measured \(graph, split, tasks\)"):
+        alone.compare("delome", "ergnn", "aa")
+    taus = [record(seed=seed, aa=90.0 + seed * tau, config={"loss.tau": tau}) for seed in (0, 1) for tau in (1, 2)]
+    captions = {
+        each.in_words("aa").partition(":")[0] for each in tabulate(taus + records[4:]).compare("delome", "ergnn", "aa")
+    }
+    assert captions == {f"delome − ergnn (d, cil, sgc, 5, tau {tau}, split_seed 0)" for tau in (1, 2)}
+    with pytest.raises(ParameterError, match="told apart by method: add it to --by"):
+        tabulate(records, by=["dataset"]).compare("delome", "ergnn", "aa")
+
+
+def test_rounding_is_no_spread() -> None:
+    records = [record(seed=seed, aa=0.1 + seed) for seed in range(3)]
+    records += [record("ergnn", seed, seed + 0.1 + 0.2 - 0.1) for seed in range(3)]
+    (found,) = tabulate(records).compare("delome", "ergnn", "aa")
+    assert found.p is None and found.in_words("aa").endswith("AA -0.10, 3 common seeds: no spread over seeds")
+
+
 @pytest.mark.parametrize(
     ("other", "note"),
     [
