@@ -12,6 +12,8 @@ from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, Record, collect
 from delome.experiment.comparison import tabulate
 from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
+from delome.experiment.selection import FOLDER as SELECTIONS
+from delome.experiment.selection import KIND as SELECTION_KIND
 from delome.persistence.documents import append_document, read_document, write_document
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -170,6 +172,34 @@ def test_results_that_cannot_be_read_are_reported(runs: Path, tmp_path: Path) ->
     assert len(collect([tmp_path], problems)) == 2
     assert [problem.split("'")[1] for problem in problems] == [str(first), str(last)]
     assert "has format '1'" in problems[0] and problems[1].endswith("; it is left out")
+
+
+def test_runs_that_are_given_one_by_one_keep_the_marks_of_their_selection(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(runs, tmp_path / "runs")
+    first, second = sorted(folder for folder in (tmp_path / "runs").iterdir() if folder.is_dir())
+    candidates = [{"whole": each.name, "tried": each.name, "chosen": {"tau": 1.0}} for each in (first, second)]
+    (tmp_path / "runs" / SELECTIONS).mkdir()
+    content = {"protocol": "honest", "tasks": 3, "candidates": candidates, "winner": 0}
+    write_document(tmp_path / "runs" / SELECTIONS / "one.json", SELECTION_KIND, content)
+    found = collect([tmp_path / "runs"])
+    assert {(each.selection, each.candidate) for each in found} == {
+        ("honest (first 3 tasks): tau 1", False),
+        ("", True),
+    }
+    assert collect(sorted((tmp_path / "runs").glob("*/"))) == found
+
+
+def test_of_two_copies_of_a_run_the_finished_one_counts(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    (source,) = runs.glob("*finetune*")
+    for name in ("a", "b"):
+        shutil.copytree(source, tmp_path / name)
+    file = tmp_path / "a" / "seed-0" / "result.json"
+    write_document(file, RESULT_KIND, read_document(file, RESULT_KIND) | {"finished": False})
+    assert [(Path(each.folder).name, each.finished) for each in collect([tmp_path])] == [("b", True), ("a", True)]
 
 
 def test_an_unfinished_run_is_found_by_what_it_has_measured_so_far(runs: Path, tmp_path: Path) -> None:
