@@ -49,7 +49,7 @@ class Selection:
             raise ParameterError(f"a selection compares at least 1 task, not {self.tasks}")
 
     @classmethod
-    def parse(cls, texts: Iterable[str], tasks: int = 3) -> Self | None:
+    def parse(cls, texts: Iterable[str], tasks: int | None = None) -> Self | None:
         """``honest``, ``benchmark``, or ``NAME=VALUE,VALUE…``, which replaces the methods' own spaces."""
         protocol, space = "", dict[str, list[str]]()
         texts = [text for text in texts if text != "none"]
@@ -62,7 +62,7 @@ class Selection:
             else:
                 protocol = text
         protocol = protocol or "honest"
-        return cls(protocol, tasks, space or None) if texts else None
+        return cls(protocol, cls.tasks if tasks is None else tasks, space or None) if texts else None
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self | None:
