@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from delome.commands.sweep import sweep
+from delome.commands.sweep import estimate, sweep
 from delome.errors import ParameterError
 from delome.experiment import RunConfig
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT, RESULT_KIND
 from delome.experiment.selection import FOLDER, KIND, Selection, winner
+from delome.experiment.sweep import run_sweep
 from delome.methods import METHODS
 from delome.parameters import parameter_value
 from delome.persistence.documents import read_document, write_document
@@ -110,6 +111,18 @@ def test_a_selection_of_nothing_is_refused_and_one_that_sees_everything_is_noted
         sweep(plan, tmp_path, select=Selection(space={"strengt": [1]}), jobs=1)
     sweep(plan, tmp_path, select=Selection("honest", tasks=3, space={"strength": [1]}), jobs=1)
     assert "an honest selection on the first 3 tasks has seen a whole stream: choose fewer" in caplog.messages
+
+
+def test_once_candidates_are_finished_the_winner_is_what_is_left_to_run(tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
+    selection = Selection("honest", tasks=1, space={"strength": [1, 2]})
+    candidates = selection.candidates(plan.configs()[0])
+    run_sweep([each.tried for each in candidates], tmp_path, jobs=1)
+    best = winner(candidates, tmp_path)
+    assert best is not None
+    assert list(estimate(plan, tmp_path, selection).seconds) == [f"{best.whole.slug}, seed 0"]
+    run_sweep([best.whole], tmp_path, jobs=1)
+    assert estimate(plan, tmp_path, selection).seconds == {}
 
 
 def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tmp_path: Path) -> None:

@@ -188,9 +188,10 @@ def estimate_configs(
 ) -> Estimate:
     """The same for configurations."""
     given = given or {}
-    compared = [select.candidates(each, given.get(each.digest, ())) for each in configs] if select else []
+    compared = [select.candidates(each, given.get(each.digest, ())) if select else [] for each in configs]
     tried = [each.tried for candidates in compared for each in candidates]
-    every = {config.digest: config for config in [*tried, *configs]}
+    final = [_expected(*pair, Path(out)) for pair in zip(configs, compared, strict=True)]
+    every = {config.digest: config for config in [*tried, *final]}
     root = None if data_root is None else Path(data_root)
     state, _, streams = survey(every.values(), Path(out), root, progress)
     cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
@@ -200,6 +201,12 @@ def estimate_configs(
 
 def _duration(seconds: float) -> str:
     return str(timedelta(seconds=max(1, round(seconds))))
+
+
+def _expected(config: RunConfig, candidates: Sequence[Candidate], out: Path) -> RunConfig:
+    """What is run in place of a configuration: the winner once all candidates are finished, else one like it."""
+    best = winner(candidates, out) if candidates else None
+    return config if best is None or not all(each.scores for each in candidates) else best.whole
 
 
 def _best(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> Candidate | None:
