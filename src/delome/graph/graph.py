@@ -238,8 +238,7 @@ class Graph:
     def with_features(self, features: Features) -> Graph:
         """The same nodes, edges and labels with other features."""
         graph = self._like(features=features)
-        if "operator" in self._cache:
-            graph._cache["operator"] = self._cache["operator"]
+        graph._cache = {key: self._cache[key] for key in ("operator", SCALE) if key in self._cache}
         return graph
 
     def hidden(self) -> Graph:

@@ -262,6 +262,9 @@ class Analytic(Learner):
         graph, nodes = seen_by(graph, nodes, HOPS)
         return graph.propagate(HOPS)[nodes]
 
+    def sees(self) -> int:
+        return HOPS
+
     def select_inputs(self, inputs: Features, index: np.ndarray) -> Features:
         return inputs[index]
 
