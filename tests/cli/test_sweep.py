@@ -96,6 +96,22 @@ def test_selected_parameters_are_in_the_table(cli: Cli) -> None:
     assert "honest (first 1 tasks): strength" in " ".join(outcome.out.replace("│", " ").split())
 
 
+def test_options_say_otherwise_than_a_plan_what_is_selected(cli: Cli, folder: Path) -> None:
+    plan = f'dataset = "{SMALL}"\nmethod = "ewc"\n[select]\ntasks = 2\nspace = {{ strength = [1, 10] }}\n'
+    (folder / "plan.toml").write_text(plan)
+
+    def tried(*options: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(cli("sweep", "plan.toml", "--dry-run", "--json", *options).out)
+        return found
+
+    assert tried()["candidates"] == 2
+    assert (tried("--select", "none")["candidates"], len(tried("--select", "none")["runs"])) == (0, 1)
+    assert tried("--select-tasks", "1")["runs"].keys() != tried()["runs"].keys()
+    assert tried("--select-tasks", "2") == tried()
+    refused = cli("sweep", "plan.toml", "--select", "none", "--select-tasks", "1")
+    assert refused.code == 2 and "nothing is selected" in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -108,6 +124,7 @@ def test_selected_parameters_are_in_the_table(cli: Cli) -> None:
         (("run", "--method", "delome,joint", "--set", "tau"), "'tau' is not of the form name=value"),
         (("run", "--jobs", "0"), "jobs must be at least 1, not 0"),
         (("run", "--cluster", "slurm"), "cluster must be one of local, ray, not 'slurm'"),
+        (("run", "--select-tasks", "2"), "--select-tasks is for a selection, but nothing is selected"),
         (("run", "--select", "best"), "unknown protocol of selection 'best'"),
         (
             ("run", "--select", "tau=1,2", "--set", "loss.tau=1"),

@@ -12,6 +12,8 @@ from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, Record, collect
 from delome.experiment.comparison import tabulate
 from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
+from delome.experiment.selection import FOLDER as SELECTIONS
+from delome.experiment.selection import KIND as SELECTION_KIND
 from delome.persistence.documents import append_document, read_document, write_document
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -112,6 +114,39 @@ def test_a_paired_test_compares_common_seeds() -> None:
         tabulate([first[0], second[3]]).compare("delome", "ergnn", "aa")
 
 
+def test_only_rows_that_were_measured_alike_are_compared_and_captions_tell_them_apart() -> None:
+    splits = [{"protocol": {"split": f"random {seed}"}, "config": {"split_seed": seed}} for seed in (0, 1)]
+    records = [
+        record("delome", seed, 90.0 + seed + each, **split) for seed in (0, 1) for each, split in enumerate(splits)
+    ]
+    records += [record("ergnn", seed, 80.0, **split) for seed in (0, 1) for split in splits]
+    table = tabulate(records)
+    found = [each.in_words("aa") for each in table.compare("delome", "ergnn", "aa")]
+    assert [each.partition(":")[0] for each in found] == [
+        f"delome − ergnn (d, cil, sgc, 5, split_seed {seed})" for seed in (0, 1)
+    ]
+    assert {table.rows[number].settings["method"] for number in table.best("aa")} == {"delome"}
+    assert len(table.best("aa")) == 2  # the best of each split
+    alone = tabulate([record(), record("ergnn", protocol={"graph": "abc"})])
+    assert alone.best("aa") == set()
+    with pytest.raises(ParameterError, match=r"share dataset, .* how they were measured \(graph, split, tasks\)"):
+        alone.compare("delome", "ergnn", "aa")
+    taus = [record(seed=seed, aa=90.0 + seed * tau, config={"loss.tau": tau}) for seed in (0, 1) for tau in (1, 2)]
+    captions = {
+        each.in_words("aa").partition(":")[0] for each in tabulate(taus + records[4:]).compare("delome", "ergnn", "aa")
+    }
+    assert captions == {f"delome − ergnn (d, cil, sgc, 5, tau {tau}, split_seed 0)" for tau in (1, 2)}
+    with pytest.raises(ParameterError, match="told apart by method: add it to --by"):
+        tabulate(records, by=["dataset"]).compare("delome", "ergnn", "aa")
+
+
+def test_rounding_is_no_spread() -> None:
+    records = [record(seed=seed, aa=0.1 + seed) for seed in range(3)]
+    records += [record("ergnn", seed, seed + 0.1 + 0.2 - 0.1) for seed in range(3)]
+    (found,) = tabulate(records).compare("delome", "ergnn", "aa")
+    assert found.p is None and found.in_words("aa").endswith("AA -0.10, 3 common seeds: no spread over seeds")
+
+
 @pytest.mark.parametrize(
     ("other", "note"),
     [
@@ -154,6 +189,34 @@ def test_results_that_cannot_be_read_are_reported(runs: Path, tmp_path: Path) ->
     assert len(collect([tmp_path], problems)) == 2
     assert [problem.split("'")[1] for problem in problems] == [str(first), str(last)]
     assert "has format '1'" in problems[0] and problems[1].endswith("; it is left out")
+
+
+def test_runs_that_are_given_one_by_one_keep_the_marks_of_their_selection(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(runs, tmp_path / "runs")
+    first, second = sorted(folder for folder in (tmp_path / "runs").iterdir() if folder.is_dir())
+    candidates = [{"whole": each.name, "tried": each.name, "chosen": {"tau": 1.0}} for each in (first, second)]
+    (tmp_path / "runs" / SELECTIONS).mkdir()
+    content = {"protocol": "honest", "tasks": 3, "candidates": candidates, "winner": 0}
+    write_document(tmp_path / "runs" / SELECTIONS / "one.json", SELECTION_KIND, content)
+    found = collect([tmp_path / "runs"])
+    assert {(each.selection, each.candidate) for each in found} == {
+        ("honest (first 3 tasks): tau 1", False),
+        ("", True),
+    }
+    assert collect(sorted((tmp_path / "runs").glob("*/"))) == found
+
+
+def test_of_two_copies_of_a_run_the_finished_one_counts(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    (source,) = runs.glob("*finetune*")
+    for name in ("a", "b"):
+        shutil.copytree(source, tmp_path / name)
+    file = tmp_path / "a" / "seed-0" / "result.json"
+    write_document(file, RESULT_KIND, read_document(file, RESULT_KIND) | {"finished": False})
+    assert [(Path(each.folder).name, each.finished) for each in collect([tmp_path])] == [("b", True), ("a", True)]
 
 
 def test_an_unfinished_run_is_found_by_what_it_has_measured_so_far(runs: Path, tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import joblib
 import pytest
 import torch
 
 from delome.errors import ParameterError
-from delome.experiment.engine import Processes, engine, fitting_jobs
+from delome.experiment.engine import Died, Processes, engine, fitting_jobs
 
 
 def sum_of(common: int, item: int) -> int:
@@ -27,6 +30,23 @@ def test_every_item_is_answered_and_taken_only_when_a_worker_is_free() -> None:
             assert answer == 10 + item
             assert len(taken) <= number + 2
     assert taken == [0, 1, 2, 3, 4]
+
+
+def test_of_items_that_run_side_by_side_only_the_one_whose_worker_dies_has_no_answer(tmp_path: Path) -> None:
+    def work(begun: Path, item: str) -> str:
+        if item == "innocent":
+            begun.touch()
+            time.sleep(0.3)
+        while not begun.exists():
+            time.sleep(0.01)
+        if item == "culprit":
+            os._exit(1)
+        return item.upper()
+
+    with Processes(2) as workers:
+        found = dict(workers.map(work, tmp_path / "begun", ["culprit", "innocent", "later"]))
+    assert isinstance(found.pop("culprit"), Died)
+    assert found == {"innocent": "INNOCENT", "later": "LATER"}
 
 
 def test_jobs_share_the_threads_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

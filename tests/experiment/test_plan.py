@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from delome.errors import ParameterError
+from delome.experiment import RunConfig
 from delome.experiment.plan import MOST_RUNS, Plan
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -21,6 +22,15 @@ def test_every_combination_is_a_run_and_equal_ones_are_one() -> None:
     assert all(config.seeds == [0, 1, 2] for config in plan.configs())
 
 
+def test_equal_runs_have_the_seeds_of_all_and_different_ones_are_never_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"dataset": SMALL, "method": "finetune"}
+    (config,) = Plan({**options, "seed": [0, 5], "seeds": [1, 2]}).configs()
+    assert config.seeds == [0, 1, 5, 6]
+    monkeypatch.setattr(RunConfig, "digest", property(lambda _: "00000000"))
+    with pytest.raises(ParameterError, match=r"two runs of the plan have the same name, .*finetune-cil-00000000"):
+        Plan({**options, "epochs": [1, 2]}).configs()
+
+
 def test_overrides_apply_where_they_say_and_may_be_lists() -> None:
     plan = Plan(
         {"dataset": SMALL, "method": ["ewc", "finetune"], "epochs": 7},
@@ -28,6 +38,18 @@ def test_overrides_apply_where_they_say_and_may_be_lists() -> None:
     )
     found = [(each.method, each.parameters["epochs"], each.parameters.get("strength")) for each in plan.configs()]
     assert found == [("ewc", 9, 1.0), ("ewc", 9, 10.0), ("finetune", 7, None)]
+
+
+def test_an_override_sees_each_value_of_a_list_of_an_earlier_one() -> None:
+    plan = Plan(
+        {"dataset": SMALL, "method": "ewc"},
+        overrides=[
+            {"when": {"method": "ewc"}, "set": {"strength": [1, 10]}},
+            {"when": {"set": {"strength": 10}}, "epochs": [7, 8]},
+        ],
+    )
+    found = [(each.parameters["strength"], each.parameters["epochs"]) for each in plan.configs()]
+    assert found == [(1.0, 200), (10.0, 7), (10.0, 8)]
 
 
 def test_exclusions_leave_out_what_has_all_their_values() -> None:

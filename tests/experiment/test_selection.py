@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from delome.commands.sweep import sweep
+from delome.commands.sweep import estimate, sweep
 from delome.errors import ParameterError
 from delome.experiment import RunConfig
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT, RESULT_KIND
 from delome.experiment.selection import FOLDER, KIND, Selection, winner
+from delome.experiment.sweep import run_sweep
 from delome.methods import METHODS
+from delome.parameters import parameter_value
 from delome.persistence.documents import read_document, write_document
 
 SMALL = "synthetic:nodes=120,classes=6"
-SPACES = {"ewc": 4, "mas": 4, "twp": 4, "lwf": 4, "gem": 4, "ergnn": 4, "hpns": 4}
+SPACES = {"ewc": 4, "mas": 4, "twp": 4, "lwf": 4, "gem": 4, "ergnn": 4, "hpns": 4, "slda": 4}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -111,6 +113,18 @@ def test_a_selection_of_nothing_is_refused_and_one_that_sees_everything_is_noted
     assert "an honest selection on the first 3 tasks has seen a whole stream: choose fewer" in caplog.messages
 
 
+def test_once_candidates_are_finished_the_winner_is_what_is_left_to_run(tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
+    selection = Selection("honest", tasks=1, space={"strength": [1, 2]})
+    candidates = selection.candidates(plan.configs()[0])
+    run_sweep([each.tried for each in candidates], tmp_path, jobs=1)
+    best = winner(candidates, tmp_path)
+    assert best is not None
+    assert list(estimate(plan, tmp_path, selection).seconds) == [f"{best.whole.slug}, seed 0"]
+    run_sweep([best.whole], tmp_path, jobs=1)
+    assert estimate(plan, tmp_path, selection).seconds == {}
+
+
 def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tmp_path: Path) -> None:
     plan = Plan({"dataset": SMALL, "method": ["ewc", "finetune"], "epochs": 4, "seeds": 2})
     report = sweep(plan, tmp_path, select=Selection("honest", tasks=2), jobs=1)
@@ -127,3 +141,32 @@ def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tm
         for path in tmp_path.glob("*/seed-0/result.json")
     }
     assert lengths[best["whole"]] == 3 and lengths[best["tried"]] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "chosen"),
+    [
+        ("ewc", {"strength": 5}, []),
+        ("lwf", {"strength": 5}, [{"temperature": 2.0}, {"temperature": 20.0}]),
+        ("ergnn", {"sampler": "mf"}, []),
+        ("ergnn", {"sampler": "cm"}, [{"radius": 0.5}, {"radius": None}]),
+        ("ergnn", {"radius": 3}, [{"sampler": "cm"}, {"sampler": "mf"}, {"sampler": "random"}]),
+    ],
+)
+def test_what_is_given_is_not_selected(method: str, given: dict[str, Any], chosen: list[dict[str, Any]]) -> None:
+    plan = Plan({"dataset": SMALL, "method": method, "set": given})
+    (config,) = plan.configs()
+    candidates = Selection().candidates(config, plan.given[config.digest])
+    assert [each.chosen for each in candidates] == chosen
+    for candidate in candidates:
+        assert {name: parameter_value(candidate.whole.learner(0), name) for name in given} == given
+
+
+def test_what_an_override_gives_one_method_is_selected_for_another(tmp_path: Path) -> None:
+    plan = Plan(
+        {"dataset": SMALL, "method": ["ewc", "mas"], "epochs": 1},
+        overrides=[{"when": {"method": "ewc"}, "set": {"strength": 10_000}}],  # as it is by default, but given
+    )
+    report = sweep(plan, tmp_path, select=Selection("honest", tasks=1), jobs=1)
+    assert [config.method for config in report.configs if config.slug in report.selections] == ["mas"]
+    assert report.configs[0].parameters["strength"] == 10_000

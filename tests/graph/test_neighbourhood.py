@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from delome import Graph, Learner, load_graph
-from delome.graph import neighbourhood
+from delome.graph import neighbourhood, reading
 from delome.graph.neighbourhood import seen_by
+from delome.graph.reading import times_random
 from delome.graph.sparse import to_dense
 from delome.learning import METHODS
 from delome.parameters import filled
@@ -106,3 +107,26 @@ def test_a_part_of_a_generated_graph_is_that_of_the_whole() -> None:
     part, own = seen_by(graph, nodes, 2)
     assert part.num_nodes < 600
     np.testing.assert_array_equal(part.propagate(2)[own], graph.propagate(2)[nodes])
+
+
+@pytest.mark.parametrize("method", ["finetune", "analytic"])
+def test_of_a_few_nodes_only_features_within_reach_are_projected(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = chain(sparse=True)
+    options = {"reading.columns": 8, **({"epochs": 5} if method == "finetune" else {"features": 64})}
+    kind = METHODS.importable(method)
+    learner = kind(**filled(kind, options, Registry.importable))
+    learner.observe(graph)
+    rows: list[int] = []
+
+    def projected(features: Any, columns: int, seed: int) -> Any:
+        rows.append(features.shape[0])
+        return times_random(features, columns, seed)
+
+    monkeypatch.setattr(reading, "times_random", projected)
+    nodes = np.array([7, 399, 200])
+    wanted = learner.scores(graph, nodes)
+    assert rows == []  # what was projected to be learned is read again
+    np.testing.assert_allclose(learner.scores(chain(sparse=True), nodes), wanted, rtol=0, atol=1e-5)
+    assert len(rows) == 1 and rows[0] < 100
+    learner.scores(chain(sparse=True))
+    assert rows[1:] == [400]

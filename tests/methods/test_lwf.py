@@ -77,6 +77,30 @@ def test_a_step_minimises_the_current_loss_plus_strength_times_the_distillation_
         step.assert_minimises(current, *distilled)
 
 
+def test_drawn_rows_are_distilled_as_all_of_them_are_on_average():
+    generator = torch.Generator().manual_seed(0)
+    logits, targets = torch.randn(5, 3, generator=generator), torch.randn(5, 3, generator=generator)
+    # four rows of one class, of which one is drawn, and the only row of another
+    drawn = [[row, 4] for row in range(4)]
+    found = [distillation(logits[rows], targets[rows], 2.0, torch.tensor([4.0, 1.0])) for rows in drawn]
+    torch.testing.assert_close(torch.stack(found).mean(), naive_distillation(logits, targets, 2.0))
+
+
+def test_a_step_on_drawn_rows_weighs_each_by_the_rows_it_stands_for(uneven_stream, monkeypatch):
+    learner = LwF(epochs=1, hidden=8, batch_size=5)
+    learner.observe(uneven_stream[0])
+    seen = []
+
+    def record(logits, targets, temperature, weights=None):
+        seen.append(weights)
+        return distillation(logits, targets, temperature, weights)
+
+    monkeypatch.setattr("delome.methods.lwf.distillation", record)
+    learner.observe(uneven_stream[1])
+    (weights,) = seen
+    assert len(weights.unique()) == 2 and weights.sum().item() == pytest.approx(len(uneven_stream[1].train))
+
+
 @pytest.mark.parametrize("setting", ["cil", "til"])
 def test_columns_of_old_tasks_are_distilled_and_future_ones_are_not(uneven_stream, last_step, setting):
     learner = LwF(epochs=3, hidden=8, weight_decay=0.0, setting=setting, strength=3.0)
@@ -109,10 +133,10 @@ def test_a_column_that_several_old_tasks_share_is_distilled_once_in_a_term(toy_g
     learner.observe(labelled(toy_graph, 1, 2))
     seen = []
 
-    def record(logits, targets, temperature):
+    def record(logits, targets, temperature, weights):
         seen.append(logits.shape[1])
         assert targets.shape == logits.shape
-        return distillation(logits, targets, temperature)
+        return distillation(logits, targets, temperature, weights)
 
     monkeypatch.setattr("delome.methods.lwf.distillation", record)
     learner.observe(labelled(toy_graph, 0, 3))

@@ -86,6 +86,8 @@ def left() -> Callable[[Path], dict[str, Any]]:
                 found[name] = "folder"
             elif place.name == "result.json":
                 found[name] = without_seconds(read_document(place, RESULT_KIND))
+            elif place.name == "report.html":  # shows seconds
+                found[name] = place.read_text().startswith("<!doctype html>")
             elif place.name == "events.jsonl":
                 found[name] = all(json.loads(line)["event"] for line in place.read_text().splitlines())
             else:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from delome.cli.messages import shown_sweep
-from delome.errors import DelomeError
+from delome.errors import DelomeError, ParameterError
 from delome.experiment.options import SweepOptions
 from delome.printable import counted
 
 if TYPE_CHECKING:
     from delome.experiment.plan import Plan
+    from delome.experiment.selection import Selection
 
 
 def run_plan(
@@ -34,10 +36,10 @@ def run_plan(
     from delome.experiment import Stop
     from delome.experiment.collection import collect
     from delome.experiment.comparison import tabulate
-    from delome.experiment.selection import Selection
     from delome.reporting.formats import terminal_table
 
-    selection = Selection.parse(options.select or [], options.select_tasks)
+    selection = _selection(plan, options)
+    plan = replace(plan, select={})
     stop = Stop()
     with shown_sweep(quiet, verbose) as shown, stop.on_signals():
         if options.dry_run:
@@ -72,3 +74,18 @@ def run_plan(
     if report.failed:
         first = next(iter(report.failed))
         raise DelomeError(f"{counted(len(report.failed), 'run')} failed, {first} because: {report.failed[first]}")
+
+
+def _selection(plan: Plan, options: SweepOptions) -> Selection | None:
+    """The selection of a plan, unless options say otherwise."""
+    from delome.experiment.selection import Selection
+
+    tasks = options.select_tasks
+    if options.select:
+        found = Selection.parse(options.select, tasks)
+    else:
+        found = Selection.of(plan.select)
+        found = found if found is None or tasks is None else replace(found, tasks=tasks)
+    if found is None and tasks is not None:
+        raise ParameterError("--select-tasks is for a selection, but nothing is selected: give --select honest, too")
+    return found

@@ -62,7 +62,8 @@ def run(
     many = taken(SweepOptions, options)
     lists = several_values(RunOptions, options)
     several = any(len(values) > 1 for values in lists.values())
-    if several or many.jobs is not None or many.dry_run or many.select or many.cluster != "local":
+    asked = many.jobs is not None or many.select_tasks is not None
+    if several or asked or many.dry_run or many.select or many.cluster != "local":
         if fresh:
             raise ParameterError("--fresh is for a single run: choose another folder with --out")
         run_plan(

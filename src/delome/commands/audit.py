@@ -85,7 +85,7 @@ def _of_run(
 ) -> Audited:
     try:
         document = read_document(folder / CONFIG, CONFIG_KIND)
-        config, described = RunConfig(**document["run"]), document["stream"]
+        config, described = RunConfig.from_seedless(document["run"]), document["stream"]
     except (KeyError, TypeError) as error:
         raise RunFolderError(f"'{folder / CONFIG}' is damaged: {error}") from None
     models = sorted(place for place in folder.glob("seed-*/model") if holds_state(place))

@@ -149,10 +149,14 @@ def paper_estimate(
     return estimate_configs(list(configs.values()), out, select, _given(experiments), data_root, progress)
 
 
-def _given(experiments: Sequence[Experiment]) -> list[str]:
-    """Parameters that are set, and therefore not selected."""
-    set_by_all = [text.partition("=")[0].strip() for each in experiments for text in each.assignments]
-    return [*set_by_all, *(name for each in experiments for row in each.rows for name in row.set)]
+def _given(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
+    """For the digest of each run the parameters that are set, and therefore not selected."""
+    found: dict[str, list[str]] = {}
+    for experiment in experiments:
+        set_by_all = [text.partition("=")[0].strip() for text in experiment.assignments]
+        for cell in experiment.cells():
+            found.setdefault(cell.config.digest, []).extend([*set_by_all, *cell.row.set])
+    return found
 
 
 def _positions(experiment: Experiment, root: Path | None, progress: Progress) -> dict[str, float]:

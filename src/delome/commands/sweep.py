@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError
@@ -21,6 +21,9 @@ from delome.experiment.sweep import Sweep, name_of, run_sweep, survey
 from delome.printable import counted
 
 log = logging.getLogger(__name__)
+
+Given: TypeAlias = Mapping[str, Sequence[str]]
+"""For the digest of a configuration the names of what was given, and is therefore not selected."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,11 @@ def sweep_configs(
     out: str | Path,
     *,
     select: Selection | None = None,
-    given: Sequence[str] = (),
+    given: Given | None = None,
     **how: Any,
 ) -> SweepReport:
     """The same for configurations; ``given`` parameters are not selected, and ``how`` is that of `run_sweep`."""
+    given = given or {}
     place = Path(out)
 
     def run(wanted: Sequence[RunConfig]) -> Sweep:
@@ -117,7 +121,7 @@ def sweep_configs(
     chosen: dict[str, RunConfig] = {}
     selections: dict[str, str] = {}
     if select is not None:
-        tried = {config.digest: select.candidates(config, given) for config in configs}
+        tried = {config.digest: select.candidates(config, given.get(config.digest, ())) for config in configs}
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
         if select.space is not None and not compared:
             raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
@@ -184,13 +188,16 @@ def estimate_configs(
     configs: Sequence[RunConfig],
     out: str | Path,
     select: Selection | None = None,
-    given: Sequence[str] = (),
+    given: Given | None = None,
     data_root: str | Path | None = None,
     progress: Progress = silent,
 ) -> Estimate:
     """The same for configurations."""
-    tried = [each.tried for config in configs for each in (select.candidates(config, given) if select else [])]
-    every = {config.digest: config for config in [*tried, *configs]}
+    given = given or {}
+    compared = [select.candidates(each, given.get(each.digest, ())) if select else [] for each in configs]
+    tried = [each.tried for candidates in compared for each in candidates]
+    final = [_expected(*pair, Path(out)) for pair in zip(configs, compared, strict=True)]
+    every = {config.digest: config for config in [*tried, *final]}
     root = None if data_root is None else Path(data_root)
     state, _, streams = survey(every.values(), Path(out), root, progress)
     cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
@@ -200,6 +207,12 @@ def estimate_configs(
 
 def _duration(seconds: float) -> str:
     return str(timedelta(seconds=max(1, round(seconds))))
+
+
+def _expected(config: RunConfig, candidates: Sequence[Candidate], out: Path) -> RunConfig:
+    """What is run in place of a configuration: the winner once all candidates are finished, else one like it."""
+    best = winner(candidates, out) if candidates else None
+    return config if best is None or not all(each.scores for each in candidates) else best.whole
 
 
 def _best(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> Candidate | None:

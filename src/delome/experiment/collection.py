@@ -50,7 +50,7 @@ class Record:
 
 def collect(folders: Iterable[str | Path], problems: list[str] | None = None) -> list[Record]:
     """Records of all runs below folders, also of unfinished ones that have learned a task; a seed of a run counts once,
-    however often it is found, and backups do not count.
+    however often it is found (finished, if one of them is), and backups do not count.
 
     An index in each folder remembers what was read, so that only what is new or changed is read again. ``problems``
     gets a sentence for each result that cannot be read.
@@ -60,7 +60,9 @@ def collect(folders: Iterable[str | Path], problems: list[str] | None = None) ->
         if not folder.is_dir():
             raise ParameterError(f"'{folder}' is not a folder: give folders of runs or sweeps")
         for record in _with_selections(folder, _records(folder, [] if problems is None else problems)):
-            found.setdefault((record.run, record.seed), record)
+            same = found.setdefault((record.run, record.seed), record)
+            if record.finished and not same.finished:
+                found[record.run, record.seed] = record
     return list(found.values())
 
 
@@ -154,7 +156,13 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
     """The records, with those that a selection has chosen or only tried marked."""
     chosen: dict[str, list[str]] = {}
     tried: set[str] = set()
-    for file in sorted(root.rglob(f"{SELECTIONS}/*.json")):
+    # a folder may be that of a run: selections are beside it then
+    beside = {Path(record.folder).absolute().parent for record in records} - {root.absolute()}
+    files = [
+        *root.rglob(f"{SELECTIONS}/*.json"),
+        *(file for each in beside for file in each.glob(f"{SELECTIONS}/*.json")),
+    ]
+    for file in sorted({file.absolute() for file in files}):
         with suppress(PersistenceError, KeyError, TypeError, IndexError, AttributeError):
             found = read_document(file, SELECTION_KIND, MOST)
             best = found["candidates"][found["winner"]]
@@ -162,7 +170,7 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
             tried |= {each["tried"] for each in found["candidates"]}
     marked = []
     for record in records:
-        name = Path(record.folder).name
+        name = Path(record.folder).absolute().name
         label = _joined(chosen.get(name, []))
         marks: dict[str, Any] = {"selection": label, "candidate": name in tried and name not in chosen}
         marked.append(replace(record, **marks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, stdev
@@ -22,6 +23,12 @@ HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream
 
 MARK = "†"
 """Stands after methods that must be asked about the nodes of one task together."""
+
+MEASURED = ("dataset", "class_order", "inter_task_edges", "test_graph", "inductive", "stream_kind")
+"""Settings that rows must share to be compared, beside how they were split."""
+
+EQUAL = 1e-9
+"""Share of the largest number below which differences between two are rounding."""
 
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
@@ -47,6 +54,12 @@ class Row:
         return list(self.by_seed(metric).values())
 
     @property
+    def measured(self) -> frozenset[str]:
+        """How its numbers came about: datasets, their graphs, splits and tasks, all that makes rows comparable."""
+        found = [([each.config.get(name) for name in MEASURED], each.protocol) for each in self.records]
+        return frozenset(json.dumps(each, sort_keys=True, default=str) for each in found)
+
+    @property
     def seeds(self) -> list[int]:
         """Different seeds, of which statistics are made."""
         return sorted({record.seed for record in self.records})
@@ -65,7 +78,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods on the same data: mean difference over common seeds, its 95 % interval, p of a paired t-test."""
+    """Two methods on the same data: mean difference over common seeds, its 95 % interval, p of a paired t-test.
+
+    Of one seed, or of seeds that all differ by the same, there is no test.
+    """
 
     settings: dict[str, Any]
     first: str
@@ -77,10 +93,12 @@ class Comparison:
     p: float | None
 
     def in_words(self, metric: str) -> str:
-        where = ", ".join(str(value) for value in self.settings.values() if value is not None)
+        given = [(name, value) for name, value in self.settings.items() if value is not None]
+        where = ", ".join(str(value) if name in KEYS else f"{name} {value}" for name, value in given)
         start = f"{self.first} − {self.second} ({where}): {metric.upper()} {self.difference:+.2f}"
         if self.p is None or self.low is None or self.high is None:
-            return f"{start}, {self.seeds} common seeds: too few for a test"
+            why = "too few for a test" if self.seeds < 2 else "no spread over seeds"
+            return f"{start}, {self.seeds} common seeds: {why}"
         return f"{start}, 95 % interval {self.low:+.2f} to {self.high:+.2f}, p = {self.p:.3g}, {self.seeds} seeds"
 
 
@@ -94,18 +112,20 @@ class ResultTable:
     footnotes: list[str] = field(default_factory=list)
 
     def best(self, metric: str) -> set[int]:
-        """Numbers of the rows with the best mean among those of the same dataset and setting."""
+        """Numbers of the rows with the best mean among those of the same setting that were measured alike."""
         groups: dict[Any, list[tuple[float, int]]] = {}
         sign = -1 if metric in LOWER_IS_BETTER else 1
         for number, row in enumerate(self.rows):
             if (found := row.spread(metric)) is not None:
-                key = row.settings.get("dataset"), row.settings.get("setting")
+                key = row.settings.get("dataset"), row.settings.get("setting"), row.measured
                 groups.setdefault(key, []).append((sign * found[0], number))
         winners = {key: max(group)[0] for key, group in groups.items() if len(group) > 1}
         return {number for key, group in groups.items() for value, number in group if value == winners.get(key)}
 
     def compare(self, first: str, second: str, metric: str) -> list[Comparison]:
-        """Differences between rows of two methods that have all else in common, by a paired test over seeds."""
+        """Differences between rows of two methods that were measured alike, by a paired test over seeds."""
+        if self.rows and "method" not in self.columns:
+            raise ParameterError("methods can be compared only if rows are told apart by method: add it to --by")
         known = {str(row.settings["method"]) for row in self.rows}
         for name in (first, second):
             if name not in known:
@@ -114,23 +134,30 @@ class ResultTable:
         pairs = [(one, two) for one in of[first] for two in of[second] if _is_comparable(one, two)]
         found = [_paired(one, two, metric) for one, two in pairs]
         if not any(found):
-            raise ParameterError(f"no runs of {first} and {second} share dataset, setting, backbone, budget and a seed")
+            raise ParameterError(
+                f"no runs of {first} and {second} share dataset, setting, backbone, budget, how they were measured "
+                "(graph, split, tasks) and a seed"
+            )
         return [comparison for comparison in found if comparison is not None]
 
 
-def _beside(row: Row) -> dict[str, Any]:
-    """What two rows must share to be compared: all that describes them but the method."""
-    return {
-        name: row.settings.get(name)
-        for name in (*KEYS, *(how for how in HOW if how in row.settings))
-        if name != "method"
-    }
+def _beside(one: Row, two: Row) -> dict[str, tuple[Any, Any]]:
+    """All that describes two rows but the method."""
+    names = [name for name in dict.fromkeys([*KEYS, *one.settings]) if name != "method"]
+    return {name: (one.settings.get(name), two.settings.get(name)) for name in names}
 
 
 def _is_comparable(one: Row, two: Row) -> bool:
     """Whether two rows share what describes both: a method without a memory has no budget to share."""
-    first, second = _beside(one), _beside(two)
-    return all(first[name] == second[name] or first[name] is None or second[name] is None for name in first)
+    pairs = [pair for name, pair in _beside(one, two).items() if name in KEYS]
+    return one.measured == two.measured and all(a == b or a is None or b is None for a, b in pairs)
+
+
+def _joint(a: Any, b: Any) -> Any:
+    """A setting of two rows: of one of them if the other has none, and of both if they differ."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a if a == b else f"{a} against {b}"
 
 
 def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
@@ -142,12 +169,14 @@ def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
         return None
     differences = [value - other for value, other in pairs]
     low = high = p = None
-    if len(set(differences)) > 1:
+    scale = max(abs(value) for pair in pairs for value in pair)
+    if max(differences) - min(differences) > EQUAL * scale:
         test = ttest_rel(*zip(*pairs, strict=True))
         interval = test.confidence_interval(0.95)
         low, high, p = float(interval.low), float(interval.high), float(test.pvalue)
     names = str(one.settings["method"]), str(two.settings["method"])
-    return Comparison(_beside(one), *names, len(pairs), mean(differences), low, high, p)
+    settings = {name: _joint(*pair) for name, pair in _beside(one, two).items()}
+    return Comparison(settings, *names, len(pairs), mean(differences), low, high, p)
 
 
 def tabulate(

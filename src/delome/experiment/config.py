@@ -163,6 +163,13 @@ class RunConfig:
             shown.pop("test_graph", None)
         return shown | {"inter_task_edges": self.inter_task_edges}
 
+    @classmethod
+    def from_seedless(cls, document: Mapping[str, Any]) -> Self:
+        """The configuration, with its first seed, of which this is `seedless`."""
+        given = dict(document)
+        grown = given.pop("inter_task_edges")
+        return cls(**{"test_graph": "grown" if grown else "cut", "seeds": [0]} | given)
+
     @property
     def stream_key(self) -> str:
         """What two configurations share exactly if they are of the same stream."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -78,24 +78,30 @@ class Processes:
 
     def map(self, function: Callable[[Any, Any], Any], common: Any, items: Iterable[Any]) -> Iterator[Answer]:
         remaining = iter(items)
-        while True:
-            begun: list[Any] = []
-            calls = (
-                joblib.delayed(_numbered)(number, function, common, item) for number, item in _noted(remaining, begun)
-            )
-            try:
-                with joblib.parallel_config("loky", inner_max_num_threads=self.threads, mmap_mode="c"):
-                    # one at a time: each takes long, and none may wait for others to fill a batch
-                    workers = joblib.Parallel(
-                        self.jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=self.jobs
-                    )
-                    for number, answer in workers(calls):
-                        item, begun[number] = begun[number], None
-                        yield item, answer
-                return
-            except joblib.externals.loky.process_executor.TerminatedWorkerError:
-                # the other workers were ended, too
-                yield from [(item, Died()) for item in begun if item is not None]
+        while died := (yield from self._side_by_side(function, common, remaining)):
+            # when a worker dies the others are ended, too: whose it was shows when each runs alone
+            for item in died:
+                if len(died) == 1 or (yield from self._side_by_side(function, common, iter([item]))):
+                    yield item, Died()
+
+    def _side_by_side(
+        self, function: Callable[[Any, Any], Any], common: Any, items: Iterator[Any]
+    ) -> Generator[Answer, None, list[Any]]:
+        """Answers until all items have one, or a worker dies; gives the items that were running then."""
+        begun: list[Any] = []
+        calls = (joblib.delayed(_numbered)(number, function, common, item) for number, item in _noted(items, begun))
+        try:
+            with joblib.parallel_config("loky", inner_max_num_threads=self.threads, mmap_mode="c"):
+                # one at a time: each takes long, and none may wait for others to fill a batch
+                workers = joblib.Parallel(
+                    self.jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=self.jobs
+                )
+                for number, answer in workers(calls):
+                    item, begun[number] = begun[number], None
+                    yield item, answer
+            return []
+        except joblib.externals.loky.process_executor.TerminatedWorkerError:
+            return [item for item in begun if item is not None]
 
 
 def _noted(items: Iterator[Any], begun: list[Any]) -> Iterator[tuple[int, Any]]:

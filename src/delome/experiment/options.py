@@ -144,10 +144,12 @@ class SweepOptions:
         list[str] | None,
         Option(
             "Choose parameters on validation nodes: honest (on the first tasks) or benchmark (on the whole stream); "
-            "NAME=V,V replaces the methods' own search spaces; repeatable.",
+            "NAME=V,V replaces the methods' own search spaces; repeatable; none: nothing, whatever the plan says.",
             metavar="PROTOCOL|NAME=V,V",
         ),
     ] = None
-    select_tasks: Annotated[int, Option("Tasks on which an honest selection compares candidates.", metavar="N")] = 3
+    select_tasks: Annotated[
+        int | None, Option("Tasks on which an honest selection compares candidates.  [default: 3]", metavar="N")
+    ] = None
     models: Annotated[bool, Option("Keep the learner of every run; else only its results.")] = False
     dry_run: Annotated[bool, Option("Print what would run, and about how long it takes.")] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -66,20 +66,27 @@ class Plan:
             raise ParameterError("'when' belongs to an [[override]]: an [[exclude]] has the options themselves")
 
     @property
-    def given(self) -> list[str]:
-        """Names of options that are not as usual, and of parameters that are set, in all runs or some."""
-        usual = RunOptions()
-        flat = [item for each in (self.options, *self.overrides) for item in _flat(each).items()]
-        names = [name.removeprefix(f"{SET}.") for name, value in flat if value != getattr(usual, name, None)]
-        return list(dict.fromkeys(names))
+    def given(self) -> dict[str, list[str]]:
+        """For the digest of each run the names of options that are not as usual, and of parameters that are set."""
+        usual, found = RunOptions(), dict[str, list[str]]()
+        for options in self._combinations(set()):
+            names = [name for name, value in options.items() if value != getattr(usual, name, None)]
+            found.setdefault(_resolved(options).digest, []).extend(name.removeprefix(f"{SET}.") for name in names)
+        return {digest: list(dict.fromkeys(names)) for digest, names in found.items()}
 
     def configs(self) -> list[RunConfig]:
-        """Every run, those with the same configuration once."""
+        """Every run, those with the same configuration once, with the seeds of all of them."""
         found: dict[str, RunConfig] = {}
         used: set[int] = set()
         for options in self._combinations(used):
             config = _resolved(options)
-            found.setdefault(config.digest, config)
+            same = found.setdefault(config.digest, config)
+            if same.seedless != config.seedless:
+                raise ParameterError(
+                    f"two runs of the plan have the same name, {config.slug}: move one to another plan"
+                )
+            if same.seeds != config.seeds:
+                found[config.digest] = replace(same, seeds=sorted({*same.seeds, *config.seeds}))
         rules = [
             *((each["when"], "[[override]]") for each in self.overrides),
             *((e, "[[exclude]]") for e in self.exclusions),
@@ -93,15 +100,26 @@ class Plan:
     def _combinations(self, used: set[int]) -> Iterator[dict[str, Any]]:
         """Options of every run; ``used`` gets the numbers of the overrides, and then exclusions, that fit one."""
         for options in _expanded(_flat(self.options)):
-            for number, override in enumerate(self.overrides):
-                if _fits(options, override["when"]):
-                    used.add(number)
-                    options |= _flat({name: value for name, value in override.items() if name != "when"})
-            for changed in _expanded(options):
+            for changed in self._overridden(options, used):
                 fitting = [number for number, each in enumerate(self.exclusions) if _fits(changed, each)]
                 used |= {len(self.overrides) + number for number in fitting}
                 if not fitting:
                     yield changed
+
+    def _overridden(self, options: dict[str, Any], used: set[int]) -> list[dict[str, Any]]:
+        """Options after the overrides, whose lists become values at once: the next may ask for one of them."""
+        runs = [options]
+        for number, override in enumerate(self.overrides):
+            change = _flat({name: value for name, value in override.items() if name != "when"})
+            before, runs = runs, []
+            for run in before:
+                if _fits(run, override["when"]):
+                    used.add(number)
+                    runs += _expanded(run | change)
+                    _check_number(len(runs))
+                else:
+                    runs.append(run)
+        return runs
 
 
 _HEADINGS = {"override": "[[override]]", "exclude": "[[exclude]]", "select": "[select]"}
@@ -137,10 +155,13 @@ def _expanded(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     lists = {name: _values(name, value) for name, value in options.items()}
     if empty := [name for name, values in lists.items() if not values]:
         raise ParameterError(f"the plan has an empty list of {empty[0]}: give it a value, or leave it out")
-    number = math.prod(map(len, lists.values()))
-    if number > MOST_RUNS:
-        raise ParameterError(f"the plan has {number:,} runs, and at most {MOST_RUNS:,} are allowed")
+    _check_number(math.prod(map(len, lists.values())))
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def _check_number(runs: int) -> None:
+    if runs > MOST_RUNS:
+        raise ParameterError(f"the plan has {runs:,} runs, and at most {MOST_RUNS:,} are allowed")
 
 
 def _fits(options: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from delome.errors import ParameterError, unknown
 from delome.experiment.config import RunConfig
 from delome.experiment.seed_folder import finished_result
-from delome.learning import METHODS
-from delome.parameters import full_path, has_parameter, parse_assignments
+from delome.learning import METHODS, Learner
+from delome.parameters import full_path, has_parameter, parameter_value, parse_assignments
 from delome.persistence.documents import write_document
 from delome.persistence.files import make_folder, reporting_write_errors
 
@@ -25,6 +25,9 @@ PROTOCOLS = {
     "benchmark": "each candidate runs the whole stream, which looks ahead",
 }
 FOLDER, KIND = "selections", "selection"
+
+Space: TypeAlias = Mapping[str, Sequence[Any]]
+"""Values of parameters, every combination of which is a candidate."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Selection:
 
     protocol: str = "honest"
     tasks: int = 3
-    space: Mapping[str, Sequence[Any]] | None = None
+    space: Space | None = None
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -46,7 +49,7 @@ class Selection:
             raise ParameterError(f"a selection compares at least 1 task, not {self.tasks}")
 
     @classmethod
-    def parse(cls, texts: Iterable[str], tasks: int = 3) -> Self | None:
+    def parse(cls, texts: Iterable[str], tasks: int | None = None) -> Self | None:
         """``honest``, ``benchmark``, or ``NAME=VALUE,VALUE…``, which replaces the methods' own spaces."""
         protocol, space = "", dict[str, list[str]]()
         texts = [text for text in texts if text != "none"]
@@ -59,7 +62,7 @@ class Selection:
             else:
                 protocol = text
         protocol = protocol or "honest"
-        return cls(protocol, tasks, space or None) if texts else None
+        return cls(protocol, cls.tasks if tasks is None else tasks, space or None) if texts else None
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self | None:
@@ -77,11 +80,13 @@ class Selection:
 
     def candidates(self, config: RunConfig, given: Iterable[str] = ()) -> list[Candidate]:
         """What is compared for a run: nothing if the method has no such parameters; ``given`` ones are not chosen."""
-        spaces = METHODS.importable(config.method).search if self.space is None else [self.space]
         learner = config.learner(config.seeds[0])
+        given = list(given)
         for name, other in product(self.space or (), given):
             if has_parameter(learner, name) and full_path(learner, name) == full_path(learner, other):
                 raise ParameterError(f"{name} is to be selected, but {other} is given too: leave out one of them")
+        own = METHODS.importable(config.method).search
+        spaces = _without(own, learner, given) if self.space is None else [self.space]
         found = []
         for chosen in (chosen for space in spaces for chosen in _product(space)):
             if not all(has_parameter(learner, name) for name in chosen):
@@ -167,7 +172,19 @@ def write_selection(
         write_document(out / FOLDER / name, KIND, content)
 
 
-def _product(space: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any]]:
+def _without(spaces: Sequence[Space], learner: Learner, given: Iterable[str]) -> list[Space]:
+    """What is left to choose of spaces if parameters are given; of spaces that differ in one, those with its value."""
+    paths = {path for name in given if (path := full_path(learner, name)) is not None}
+    left = list(spaces)
+    for name in sorted({name for space in spaces for name in space if full_path(learner, name) in paths}):
+        value = parameter_value(learner, name.rpartition(".")[2])
+        known = any(value in space.get(name, ()) for space in left)
+        fitting = [space for space in left if name not in space or not known or value in space[name]]
+        left = [{each: space[each] for each in space if each != name} for space in fitting]
+    return [space for space in left if space]
+
+
+def _product(space: Space) -> Iterable[dict[str, Any]]:
     return (dict(zip(space, values, strict=True)) for values in product(*space.values()))
 
 

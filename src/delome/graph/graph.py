@@ -152,7 +152,7 @@ class Graph:
             edge_weight=_pyg_weights(data),
             class_names=names,
             undirected=undirected,
-            node_attributes=_pyg_attributes(data, len(features)),
+            node_attributes=_pyg_attributes(data, features),
             **{f"{name}_mask": getattr(data, f"{name}_mask", None) for name in MASKS},
         )
 
@@ -256,8 +256,7 @@ class Graph:
     def with_features(self, features: Features) -> Graph:
         """The same nodes, edges and labels with other features."""
         graph = self._like(features=features)
-        if "operator" in self._cache:
-            graph._cache["operator"] = self._cache["operator"]
+        graph._cache = {key: self._cache[key] for key in ("operator", SCALE) if key in self._cache}
         return graph
 
     def hidden(self) -> Graph:
@@ -352,6 +351,10 @@ def _pyg_weights(data: Data) -> Any:
     return attributes
 
 
-def _pyg_attributes(data: Data, nodes: int) -> dict[str, np.ndarray]:
+def _pyg_attributes(data: Data, features: Any) -> dict[str, np.ndarray]:
+    if not hasattr(data, "keys") or not getattr(features, "shape", ()):
+        return {}  # no PyG data, or no features, which is said elsewhere
     named = {str(name): data[name] for name in data.keys() if str(name).startswith(ATTRIBUTE)}  # noqa: SIM118  # no dict
-    return numbers_of_nodes({name: value for name, value in named.items() if hasattr(value, "shape")}, nodes)
+    return numbers_of_nodes(
+        {name: value for name, value in named.items() if hasattr(value, "shape")}, features.shape[0]
+    )

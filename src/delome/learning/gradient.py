@@ -141,6 +141,9 @@ class GradientLearner(Learner):
         inputs: Inputs = self.network.prepare(graph).select(nodes)
         return inputs
 
+    def sees(self) -> int | None:
+        return self.backbone.hops if self.backbone.local else None
+
     def select_inputs(self, inputs: Inputs, index: np.ndarray) -> Inputs:
         return inputs.select(index)
 

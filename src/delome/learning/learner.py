@@ -16,6 +16,7 @@ from torch import Tensor
 
 from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, shown
 from delome.graph import Graph
+from delome.graph.neighbourhood import seen_by
 from delome.graph.reading import READINGS, Projected, Reading
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import Guard, isolated
@@ -153,6 +154,10 @@ class Learner(Configured, ABC):
 
     def join_inputs(self, parts: Sequence[Any]) -> Any:
         """Inputs of several tasks as one, if logits do not depend on the task; none: they are scored one by one."""
+        return None
+
+    def sees(self) -> int | None:
+        """Hops within which all is that a node's inputs are made of, with degrees as in S; none: it may be anywhere."""
         return None
 
     def probabilities(self, scores: Tensor, task: int) -> Tensor:
@@ -350,6 +355,9 @@ class Learner(Configured, ABC):
 
     def _inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
         """What is read of nodes of a graph as it was given."""
+        hops = self.sees() if self._offers("sees") else None
+        if hops is not None and self.reading.width(graph.num_features) != graph.num_features:
+            graph, nodes = seen_by(graph, nodes, hops)  # features of the others need not be read
         return self.inputs(self.read(graph), nodes)
 
     def read(self, graph: Graph) -> Graph:

@@ -23,3 +23,6 @@ class PropagatedLearner(Learner):
     def inputs(self, graph: Graph, nodes: np.ndarray) -> Features:
         graph, nodes = seen_by(graph, nodes, HOPS)
         return graph.propagate(HOPS)[nodes]
+
+    def sees(self) -> int:
+        return HOPS

@@ -23,14 +23,17 @@ from delome.randomness import at_most, generator
 from delome.streams.tasks import Observation
 
 
-def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+def distillation(logits: Tensor, targets: Tensor, temperature: float, weights: Tensor | None = None) -> Tensor:
     """Cross-entropy with the teacher's softened outputs: -mean_i Σ_j softmax(z'/τ) log softmax(z/τ), without τ².
+
+    Rows that were drawn from more of them have ``weights`` in the mean: how many rows each stands for.
 
     >>> distillation(torch.tensor([[2.0, 0.0]]), torch.tensor([[2.0, 0.0]]), 2.0)
     tensor(0.5822)
     """
     soft = (targets / temperature).softmax(dim=1)
-    return -(soft * (logits / temperature).log_softmax(dim=1)).sum(dim=1).mean()
+    each = (soft * (logits / temperature).log_softmax(dim=1)).sum(dim=1)
+    return -each.mean() if weights is None else -(weights * each).sum() / weights.sum()
 
 
 @METHODS.register("lwf")
@@ -140,7 +143,8 @@ class LwFTraining(TaskTraining):
         taught = self._teach(batch) if self._taught is None else self._taught
         for columns in self._distilled:
             chosen = list(columns)
-            loss = loss + learner.strength * distillation(logits[:, chosen], taught[:, chosen], learner.temperature)
+            distilled = distillation(logits[:, chosen], taught[:, chosen], learner.temperature, batch.weights)
+            loss = loss + learner.strength * distilled
         return loss
 
     def finish(self) -> None:

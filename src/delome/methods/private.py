@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from delome.errors import StateError
+from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.graph.neighbourhood import seen_by
 from delome.learning.footprint import Footprint, FootprintFormula
@@ -29,6 +29,7 @@ from delome.release.rows import projection, unit_rows
 from delome.streams.tasks import Observation
 
 SHARES = Shares()
+MOST_HOPS = 100
 FLOOR = 0.5
 """Eigenvalues of the covariance are at least this times the spectral norm of the noise in it."""
 
@@ -116,6 +117,8 @@ class Private(Learner):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
+        if self.hops > MOST_HOPS:
+            raise ParameterError(f"hops must be at most {MOST_HOPS}, not {self.hops}")
         check_delta(self.delta)
 
     def forget(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from delome.errors import DivergenceError
+from delome.errors import DivergenceError, ParameterError
 from delome.graph import Graph
 from delome.graph.lengths import lengths_of
 from delome.graph.neighbourhood import seen_by
@@ -31,6 +31,7 @@ from delome.randomness import generator, uniform
 from delome.streams.tasks import Observation
 
 SMOOTHING_HOPS, HOPS = 3, 2
+MOST_PROMPTS = 10_000
 ELSEWHERE = -1e4
 """Score of classes of tasks that a node is not taken to be of."""
 
@@ -120,6 +121,11 @@ class TPP(Learner):
     keeps = FootprintFormula("0", "T·F + (T - 1)·(2·k·F + k) + C·h + C", "4·T·F + 4·(T - 1)·(2·k·F + k) + 4·C·h + 4·C")
     citation = "Niu et al., 2024"
     summary = "guesses one task for all nodes asked about; prompts and a head for each task on a frozen network"
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        if self.prompts > MOST_PROMPTS:
+            raise ParameterError(f"prompts must be at most {MOST_PROMPTS}, not {self.prompts}")
 
     def forget(self) -> None:
         super().forget()

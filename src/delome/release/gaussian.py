@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.special import erfcx, ndtr
 
 INFINITE = "inf"
 """What no noise at all is called where only JSON has words."""
@@ -30,7 +30,10 @@ def delta_of(mu: float, epsilon: float) -> float:
         return 0.0
     if math.isinf(mu):
         return 1.0
-    return max(0.0, float(ndtr(mu / 2 - epsilon / mu)) - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
+    half, share = mu / 2, epsilon / mu
+    # e^ε Φ(-half - share), without the large numbers that would cancel: ε = 2 · half · share
+    rest = 0.5 * math.exp(-(half - share) * (half - share) / 2) * float(erfcx((half + share) / math.sqrt(2)))
+    return max(0.0, float(ndtr(half - share)) - rest)
 
 
 def mu_of(epsilon: float, delta: float) -> float:
