@@ -32,6 +32,7 @@ def test_every_item_is_answered_and_taken_only_when_a_worker_is_free() -> None:
     assert taken == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_of_items_that_run_side_by_side_only_the_one_whose_worker_dies_has_no_answer(tmp_path: Path) -> None:
     def work(begun: Path, item: str) -> str:
         if item == "innocent":
