@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import chdir
+from contextlib import chdir, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -164,7 +165,8 @@ def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) ->
         while driver.poll() is None and len(list(out.glob("*/seed-*/result.json"))) <= before:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        os.killpg(driver.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
         for name, stamp in finished.items():
             assert (out / name).stat().st_mtime_ns == stamp  # nothing that was finished was computed again
@@ -205,19 +207,22 @@ def test_a_ray_cluster_measures_the_same_though_a_worker_is_killed(
     import ray
 
     killed: list[int] = []
+    ended = Event()
 
-    def watch(state: Sweep) -> None:
-        if killed or not state.done:
-            return
-        workers = processes("ray::_work", "-e")
-        if workers:
-            killed.append(workers[0])
-            os.kill(workers[0], signal.SIGKILL)
+    def kill_one() -> None:
+        while not killed and not ended.wait(0.01):
+            for worker in processes("ray::_work", "-e")[:1]:
+                killed.append(worker)
+                os.kill(worker, signal.SIGKILL)
 
     ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    killer = Thread(target=kill_one)
+    killer.start()
     try:
-        state = run_sweep(PLAN.configs(), tmp_path, cluster="ray", shared_disk=shared_disk, watch=watch)
+        state = run_sweep(PLAN.configs(), tmp_path, cluster="ray", shared_disk=shared_disk)
     finally:
+        ended.set()
+        killer.join()
         ray.shutdown()
     assert killed and (len(state.done), state.failed) == (6, {})
     assert matrices(tmp_path) == reference

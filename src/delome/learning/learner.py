@@ -355,7 +355,7 @@ class Learner(Configured, ABC):
 
     def _inputs(self, graph: Graph, nodes: np.ndarray) -> Any:
         """What is read of nodes of a graph as it was given."""
-        hops = self.sees() if self._offers("sees") else None
+        hops = self.sees() if self._offers("sees", ["inputs"]) else None
         if hops is not None and self.reading.width(graph.num_features) != graph.num_features:
             graph, nodes = seen_by(graph, nodes, hops)  # features of the others need not be read
         return self.inputs(self.read(graph), nodes)
@@ -378,10 +378,10 @@ class Learner(Configured, ABC):
             index = np.arange(start, min(start + most, count))
             yield self._allowed_scores(self.select_inputs(inputs, index), torch.full((len(index),), task))
 
-    def _offers(self, ability: str) -> bool:
+    def _offers(self, ability: str, of: Sequence[str] = READ) -> bool:
         """Whether a method exists that knows of this learner's inputs and logits: a subclass may have changed them."""
-        owner = {name: next(kind for kind in type(self).__mro__ if name in vars(kind)) for name in (ability, *READ)}
-        return owner[ability] is not Learner and all(issubclass(owner[ability], owner[name]) for name in READ)
+        owner = {name: next(kind for kind in type(self).__mro__ if name in vars(kind)) for name in (ability, *of)}
+        return owner[ability] is not Learner and all(issubclass(owner[ability], owner[name]) for name in of)
 
     def _within(self, task: int | None) -> int:
         """Task that decides on columns: any in the class-incremental setting."""
