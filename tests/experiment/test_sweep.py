@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import chdir, suppress
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -179,23 +179,36 @@ def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) ->
 
 
 def processes(name: str, which: str) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=,args=", *which.split()], capture_output=True, text=True, check=True)
+    listed = subprocess.run(["ps", "-o", "pid=,args=", *which.split()], capture_output=True, text=True, check=False)
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
+
+
+@contextmanager
+def killing_one(name: str, which: str, ready: Callable[[], bool]) -> Iterator[list[int]]:
+    """Kills the first process of a name that is found, as soon as it may be."""
+    killed: list[int] = []
+    ended = Event()
+
+    def look() -> None:
+        while not killed and not ended.wait(0.01):
+            for worker in processes(name, which)[:1] if ready() else []:
+                killed.append(worker)
+                os.kill(worker, signal.SIGKILL)
+
+    looking = Thread(target=look)
+    looking.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        looking.join()
 
 
 @pytest.mark.slow
 def test_a_worker_that_dies_costs_only_its_own_run(tmp_path: Path, reference: dict[str, object]) -> None:
-    killed: list[int] = []
-
-    def watch(state: Sweep) -> None:
-        if not killed and state.done:
-            workers = processes("popen_loky_posix", f"--ppid {os.getpid()}")
-            if workers:
-                killed.append(workers[0])
-                os.kill(workers[0], signal.SIGKILL)
-
     long = Plan({**PLAN.options, "epochs": 60, "seeds": 4})
-    state = run_sweep(long.configs(), tmp_path, jobs=2, watch=watch)
+    with killing_one("popen_loky_posix", f"--ppid {os.getpid()}", lambda: any(tmp_path.glob("*/seed-*"))) as killed:
+        state = run_sweep(long.configs(), tmp_path, jobs=2)
     assert killed and (len(state.done), state.failed) == (12, {})
 
 
@@ -206,23 +219,11 @@ def test_a_ray_cluster_measures_the_same_though_a_worker_is_killed(
 ) -> None:
     import ray
 
-    killed: list[int] = []
-    ended = Event()
-
-    def kill_one() -> None:
-        while not killed and not ended.wait(0.01):
-            for worker in processes("ray::_work", "-e")[:1]:
-                killed.append(worker)
-                os.kill(worker, signal.SIGKILL)
-
     ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
-    killer = Thread(target=kill_one)
-    killer.start()
     try:
-        state = run_sweep(PLAN.configs(), tmp_path, cluster="ray", shared_disk=shared_disk)
+        with killing_one("ray::_work", "-e", lambda: True) as killed:
+            state = run_sweep(PLAN.configs(), tmp_path, cluster="ray", shared_disk=shared_disk)
     finally:
-        ended.set()
-        killer.join()
         ray.shutdown()
     assert killed and (len(state.done), state.failed) == (6, {})
     assert matrices(tmp_path) == reference
