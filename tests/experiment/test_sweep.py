@@ -179,7 +179,9 @@ def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) ->
 
 
 def processes(name: str, which: str) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=,args=", *which.split()], capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", *which.split()], capture_output=True, text=True, check=False
+    )
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
 
 
