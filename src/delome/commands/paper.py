@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
@@ -174,12 +175,10 @@ def _positions(experiment: Experiment, root: Path | None, progress: Progress) ->
 def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progress, command: str) -> dict[str, Any]:
     """The document of a map; what was computed before for the same datasets is read."""
     asked = {"datasets": list(experiment.datasets), "rows": [row.label for row in experiment.rows]}
-    try:
+    with suppress(PersistenceError):  # none that can be read
         found = read_document(out / FOLDER / f"{experiment.name}.json", KIND, most=1 << 28)
         if found.get("asked") == asked:
             return found
-    except PersistenceError:
-        pass
     from delome.paper.embeddings import embedding_map  # imports scikit-learn
 
     rows, points = [], []
