@@ -26,12 +26,6 @@ def test_relative_links_and_images_exist(page):
     assert missing == []
 
 
-def test_the_readme_has_no_image_that_is_missing_where_the_repository_is_not():
-    text = (ROOT / "README.md").read_text()
-    images = re.findall(r"!\[[^\]]*\]\(([^)\s]+)|<img[^>]*src=[\"']([^\"']+)", text)
-    assert [target for found in images for target in found if target and "://" not in target] == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_placeholder_is_left(page):
     assert "@@" not in page.read_text()

@@ -29,7 +29,7 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     assert outcome.code == 0, outcome.err
     assert "lossless × debiased" in outcome.out
     assert "left out: 4 of 5 seeds, all tasks after the first 5" in outcome.out
-    assert "numbers as CSV and JSON: paper/paper" in outcome.out
+    assert "numbers as CSV, JSON, Markdown and LaTeX: paper/paper" in outcome.out
     assert "is done" in outcome.err
     again = cli(*asked, "--json")
     assert "is done" not in again.err
@@ -38,6 +38,8 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     assert len(found["rows"]) == 6 and all(row["metrics"]["aa"]["seeds"] == 1 for row in found["rows"])
     written = json.loads((folder / "paper/paper/ablation.json").read_text())
     assert written["rows"] == found["rows"]
+    assert (folder / "paper/paper/ablation.md").read_text().count("| lossless × debiased") == 1
+    assert (folder / "paper/paper/ablation.tex").read_text().count(r"lossless $\times$ debiased") == 1
 
 
 def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:

@@ -32,7 +32,9 @@ def test_several_runs_have_one_report(cli: Cli, folder: Path) -> None:
 
 def test_an_experiment_leaves_a_report(cli: Cli, folder: Path) -> None:
     asked = ("paper", "time", "--datasets", SMALL, "--methods", "delome", "--quick", "--set", "epochs=1", "--jobs", "1")
-    assert cli(*asked).out.endswith("numbers as CSV and JSON: paper/paper\nreport: paper/report.html\n")
+    assert cli(*asked).out.endswith(
+        "numbers as CSV, JSON, Markdown and LaTeX: paper/paper\nreport: paper/report.html\n"
+    )
     assert cli(*asked, "--json").document["report"] == "paper/report.html"
     assert "Table 3" in (folder / "paper/report.html").read_text()
 

@@ -162,5 +162,5 @@ def _print(documents: list[dict[str, Any]], out: Path, report: Path | None) -> N
         for line in remarks(found):
             console.print(line, highlight=False, markup=False)
     written = [] if report is None else [f"report: {report}"]
-    for line in [f"numbers as CSV and JSON: {out / FOLDER}", *written]:
+    for line in [f"numbers as CSV, JSON, Markdown and LaTeX: {out / FOLDER}", *written]:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

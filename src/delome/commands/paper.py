@@ -21,6 +21,7 @@ from delome.paper.measured import FOLDER, KIND, comma_separated, described, docu
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
+from delome.reporting.paper import experiment_latex, experiment_markdown
 
 log = logging.getLogger(__name__)
 
@@ -197,3 +198,5 @@ def _write(found: dict[str, Any], folder: Path) -> None:
         make_folder(folder)
         write_document(file, KIND, found)
         write_text(folder / f"{found['name']}.csv", comma_separated(found))
+        write_text(folder / f"{found['name']}.md", experiment_markdown(found))
+        write_text(folder / f"{found['name']}.tex", experiment_latex(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -16,7 +16,8 @@ from delome.reporting.terminal import literal
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    | {"†": r"\dag{}"}
+    | {"†": r"\dag{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "–": "--"}
+    | {"✓": r"\checkmark{}", "✗": r"\textsf{x}", "ε": r"$\varepsilon$"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 )
 
@@ -53,14 +54,38 @@ def markdown(table: ResultTable) -> str:
 
 def latex(table: ResultTable) -> str:
     """For papers: a ``tabular`` with booktabs rules; footnotes as comments."""
-    columns = "l" * len(table.columns) + "r" * (1 + len(table.metrics))
-    heads = [_latex(name) for name in [*table.columns, "seeds", *map(heading, table.metrics)]]
-    lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(heads) + r" \\", "\\midrule"]
-    for own, (row, cells) in zip(_words(table), _cells(table, lambda text: f"\\textbf{{{text}}}"), strict=True):
-        settings = [_latex(own[name]) for name in table.columns]
-        numbers = [cell.replace("±", r"$\pm$").replace("−", "$-$").replace("–", "--") for cell in cells]
-        lines.append(" & ".join([*settings, str(len(row.seeds)), *numbers]) + r" \\")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", *(f"% {note}" for note in table.footnotes)]) + "\n"
+    heads = [*table.columns, "seeds", *map(heading, table.metrics)]
+    lines = [
+        [*(own[name] for name in table.columns), str(len(row.seeds)), *cells]
+        for own, (row, cells) in zip(_words(table), _cells(table, str), strict=True)
+    ]
+    left = len(table.columns)
+    bold = {(row, left + 1 + k) for k, metric in enumerate(table.metrics) for row in table.best(metric)}
+    tabular = latex_tabular(heads, lines, left, bold)
+    return "\n".join([tabular, *(f"% {note}" for note in table.footnotes)]) + "\n"
+
+
+def latex_tabular(
+    heads: Sequence[str], lines: Sequence[Sequence[str]], left: int, bold: Container[tuple[int, int]] = ()
+) -> str:
+    """A ``tabular`` with booktabs rules whose first ``left`` columns are text; ``bold`` has lines and columns of cells.
+
+    >>> print(latex_tabular(["method", "AA"], [["a_b", "97 ± 1"]], left=1, bold={(0, 1)}))
+    \\begin{tabular}{lr}
+    \\toprule
+    method & AA \\\\
+    \\midrule
+    a\\_b & \\textbf{97 $\\pm$ 1} \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    columns = "l" * left + "r" * (len(heads) - left)
+    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(_latex, heads)) + r" \\", "\\midrule"]
+    for number, line in enumerate(lines):
+        cells = [_latex(cell) for cell in line]
+        marked = [f"\\textbf{{{cell}}}" if (number, k) in bold else cell for k, cell in enumerate(cells)]
+        parts.append(" & ".join(marked) + r" \\")
+    return "\n".join([*parts, "\\bottomrule", "\\end{tabular}"])
 
 
 def comma_separated(table: ResultTable) -> str:
@@ -136,4 +161,4 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
 
 
 def _latex(text: str) -> str:
-    return text.translate(LATEX).replace("–", "--")
+    return text.translate(LATEX)

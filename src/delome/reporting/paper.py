@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from delome.reporting.formats import latex_tabular
 from delome.reporting.terminal import literal
 
 HEADINGS = {
@@ -23,7 +24,7 @@ LEGEND = "✓: at most one reported standard deviation away; ✗: more."
 
 def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
     """For a terminal: a table for each dataset."""
-    for dataset in dict.fromkeys(row["dataset"] for row in found["rows"]):
+    for dataset in _datasets(found):
         drawn = Table(title=literal(f"{found['title']}: {dataset}"))
         heads, lines = _content(found, dataset)
         for number, head in enumerate(heads):
@@ -33,11 +34,23 @@ def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
         yield drawn
 
 
-def experiment_markdown(found: Mapping[str, Any], dataset: str) -> str:
-    """For a page: the rows of one dataset."""
-    heads, lines = _content(found, dataset)
-    rules = ["---", *["---:"] * (len(heads) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rules, *lines)) + "\n"
+def experiment_markdown(found: Mapping[str, Any]) -> str:
+    """For a page: a table for each dataset, and the remarks."""
+    parts = [f"## {found['title']}"]
+    for dataset in _datasets(found):
+        heads, lines = _content(found, dataset)
+        rules = ["---", *["---:"] * (len(heads) - 1)]
+        table = [[cell.replace("|", "\\|") for cell in line] for line in (heads, rules, *lines)]
+        parts += [f"### {dataset}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
+    return "\n\n".join([*parts, *remarks(found)]) + "\n"
+
+
+def experiment_latex(found: Mapping[str, Any]) -> str:
+    """For a paper: a ``tabular`` with booktabs rules for each dataset; the remarks as comments."""
+    parts = [f"% {found['title']}"]
+    for dataset in _datasets(found):
+        parts += [f"% {dataset}", latex_tabular(*_content(found, dataset), left=1)]
+    return "\n".join([*parts, *(f"% {remark}" for remark in remarks(found))]) + "\n"
 
 
 def remarks(found: Mapping[str, Any]) -> list[str]:
@@ -46,6 +59,10 @@ def remarks(found: Mapping[str, Any]) -> list[str]:
     if any(numbers.get("within") is not None for row in found["rows"] for numbers in row["metrics"].values()):
         lines.insert(0, LEGEND)
     return lines + ([f"left out: {', '.join(found['left_out'])}"] if found["left_out"] else [])
+
+
+def _datasets(found: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(row["dataset"] for row in found["rows"]))
 
 
 def _content(found: Mapping[str, Any], dataset: str) -> tuple[list[str], list[list[str]]]:
@@ -64,9 +81,10 @@ def _content(found: Mapping[str, Any], dataset: str) -> tuple[list[str], list[li
         line = [f"{row['label']}{marks}", *([_place(row["x"])] if placed else [])]
         for name in metrics:
             numbers = row["metrics"][name]
-            measured = with_spread(numbers["measured"], numbers.get("std"))
+            measured = with_spread(numbers["measured"], numbers.get("std"), name)
             if name in reported:
-                line += [with_spread(numbers["reported"], numbers.get("reported_std")), measured, _difference(numbers)]
+                of_paper = with_spread(numbers["reported"], numbers.get("reported_std"), name)
+                line += [of_paper, measured, _difference(numbers)]
             else:
                 line.append(measured)
         lines.append(line)
@@ -83,13 +101,17 @@ def _difference(numbers: Mapping[str, Any]) -> str:
     return f"{numbers['difference']:+.1f}{WITHIN[numbers['within']]}".replace("-", "−")
 
 
-def with_spread(value: float | None, std: float | None) -> str:
-    """A mean and its standard deviation, as far as they are known.
+def with_spread(value: float | None, std: float | None, metric: str = "") -> str:
+    """A mean and its standard deviation, as far as they are known: seconds with as many digits as they have, all else
+    with one behind the point.
 
     >>> with_spread(81.04, 0.25), with_spread(-3.3, None), with_spread(None, None)
     ('81.0 ± 0.2', '−3.3', '')
+    >>> with_spread(0.01234, 0.0004, "memory_seconds")
+    '0.0123 ± 0.0004'
     """
     if value is None:
         return ""
-    spread = "" if std is None else f" ± {std:.1f}"
-    return f"{value:.1f}{spread}".replace("-", "−")
+    mean_form, std_form = (".3g", ".2g") if metric.endswith("seconds") else (".1f", ".1f")
+    spread = "" if std is None else f" ± {std:{std_form}}"
+    return f"{value:{mean_form}}{spread}".replace("-", "−")

@@ -136,11 +136,7 @@ def _paper_row(
 
 
 def _written(value: float | None, std: float | None, metric: str) -> Cell:
-    """Seconds with as many digits as they have, all else with one behind the point."""
-    text = with_spread(value, std)
-    if metric.endswith("seconds") and value is not None:
-        text = f"{value:.3g}" + ("" if std is None else f" ± {std:.2g}")
-    return Cell(text, bar=_share(value, metric))
+    return Cell(with_spread(value, std, metric), bar=_share(value, metric))
 
 
 def _setting(value: Any) -> Cell:

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+from delome.reporting.paper import experiment_latex, experiment_markdown
+
+
+def numbers(measured: float, reported: float | None = None) -> dict[str, Any]:
+    compared = {"difference": None, "within": None} if reported is None else {"difference": -0.6, "within": True}
+    return {"measured": measured, "std": 0.5, "reported": reported, "reported_std": 1.0, **compared}
+
+
+def found() -> dict[str, Any]:
+    rows = [
+        {"label": "A × B", "dataset": "arxiv", "x": None, "notes": [1], "metrics": {"aa": numbers(50.0, 50.6)}},
+        {"label": "EWC", "dataset": "my|graph", "x": None, "notes": [], "metrics": {"aa": numbers(-7.25)}},
+    ]
+    return {"title": "T", "x": None, "rows": rows, "notes": ["As it is."], "left_out": ["4 seeds"]}
+
+
+def test_an_experiment_is_a_page_with_a_table_for_each_dataset() -> None:
+    assert experiment_markdown(found()).splitlines() == [
+        "## T",
+        "",
+        "### arxiv",
+        "",
+        "| method | AA reported | measured | difference |",
+        "| --- | ---: | ---: | ---: |",
+        "| A × B [1] | 50.6 ± 1.0 | 50.0 ± 0.5 | −0.6 ✓ |",
+        "",
+        "### my|graph",
+        "",
+        "| method | AA |",
+        "| --- | ---: |",
+        "| EWC | −7.2 ± 0.5 |",
+        "",
+        "✓: at most one reported standard deviation away; ✗: more.",
+        "",
+        "1. As it is.",
+        "",
+        "left out: 4 seeds",
+    ]
+
+
+def test_an_experiment_is_a_tabular_for_each_dataset() -> None:
+    lines = experiment_latex(found()).splitlines()
+    assert lines.count(r"\begin{tabular}{lrrr}") == 1 and lines.count(r"\begin{tabular}{lr}") == 1
+    assert r"A $\times$ B [1] & 50.6 $\pm$ 1.0 & 50.0 $\pm$ 0.5 & $-$0.6 \checkmark{} \\" in lines
+    assert r"EWC & $-$7.2 $\pm$ 0.5 \\" in lines
+    assert "% 1. As it is." in lines and "% my|graph" in lines
+    assert lines.count(r"\end{tabular}") == 2
