@@ -167,6 +167,15 @@ def test_what_cannot_be_compared_is_said(other: dict[str, Any], note: str) -> No
     assert any(found.startswith(note) for found in table.footnotes), table.footnotes
 
 
+def test_methods_that_were_trained_otherwise_are_named() -> None:
+    records = [record(method, config={"epochs": 200, "backbone.hidden": 256}) for method in ("delome", "ergnn", "cat")]
+    records.append(record("joint", config={"epochs": 25, "backbone.hidden": 256}))
+    assert tabulate(records).footnotes == ["methods differ in epochs: joint 25; others 200"]
+    assert tabulate(records[:3]).footnotes == []
+    # within a method it is a column, and needs no footnote
+    assert tabulate([*records, record("cat", config={"epochs": 5})]).footnotes == []
+
+
 def test_copies_and_backups_of_a_run_count_once(runs: Path, tmp_path: Path) -> None:
     import shutil
 

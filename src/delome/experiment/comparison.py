@@ -21,6 +21,9 @@ BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "c
 HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
 """Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
 
+TRAINED = ("epochs", "hidden", "columns")
+"""Settings that most methods share, and that change what a number is worth: where methods differ, a footnote says so."""
+
 MARK = "†"
 """Stands after methods that must be asked about the nodes of one task together."""
 
@@ -278,7 +281,7 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
         graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
         if len(graphs) > 1:
             notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
-    notes += _unusual(shown_records)
+    notes += _trained_unlike(table) + _unusual(shown_records)
     if marked := sorted({str(row.settings.get("method")) for row in table.rows if row.mark}):
         notes.append(
             f"{MARK} {', '.join(marked)}: asked about the nodes of one task together, which tells the task; "
@@ -295,6 +298,22 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
     if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
         tried = f"{counted(left_out, 'run')} that a selection has only tried {_are(left_out)} left out"
         notes.append(f"{tried} (--candidates shows {'it' if left_out == 1 else 'them'})")
+    return notes
+
+
+def _trained_unlike(table: ResultTable) -> list[str]:
+    """Says which methods were trained otherwise than the others; columns of the table speak for themselves."""
+    notes = []
+    for name in (name for name in TRAINED if name not in table.columns):
+        methods: dict[str, set[str]] = {}
+        for row in table.rows:
+            for own in map(_settings, row.records):
+                if name in own:
+                    methods.setdefault(str(own[name]), set()).add(str(own["method"]))
+        if len(methods) > 1:
+            usual = max(methods, key=lambda value: len(methods[value]))
+            odd = [f"{', '.join(sorted(own))} {value}" for value, own in sorted(methods.items()) if value != usual]
+            notes.append(f"methods differ in {name}: {'; '.join(odd)}; others {usual}")
     return notes
 
 
