@@ -22,7 +22,7 @@ HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream
 """Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
 
 TRAINED = ("epochs", "hidden", "columns")
-"""Settings that most methods share, and that change what a number is worth: where methods differ, a footnote says so."""
+"""Settings that most methods share and that change what a number is worth: a footnote names methods that differ."""
 
 MARK = "†"
 """Stands after methods that must be asked about the nodes of one task together."""
