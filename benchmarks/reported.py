@@ -1,11 +1,13 @@
 """Writes the tables of docs/reported-and-measured.md from CSV files that `delome paper` left and that are kept here.
 
     delome paper cil,til --datasets file:… --out FOLDER
-    python benchmarks/reported.py keep FOLDER [--as NAME]    # copies FOLDER/paper/*.csv to results/paper/NAME
+    python benchmarks/reported.py keep FOLDER [--as NAME]    # takes FOLDER/paper/*.csv into results/paper/NAME
     python benchmarks/reported.py write                      # writes the tables between their markers
 
-A marker is `<!-- NAME/EXPERIMENT[ METRIC] -->`; what stands between it and `<!-- end -->` is replaced by a table with a
-row for each method and a column for each dataset, mean ± standard deviation over seeds.
+What was kept of a dataset before is replaced, and of other datasets it stays. A marker is
+`<!-- NAME/EXPERIMENT[ METRIC] -->`; what stands between it and `<!-- end -->` is replaced by a table with a row for each
+method and a column for each dataset, or for a curve a table for each dataset with a column for each place. Numbers are
+means ± standard deviations over seeds.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 import argparse
 import csv
 import re
-import shutil
+from collections.abc import Callable
 from pathlib import Path
+
+from delome.reporting.paper import with_spread
 
 RESULTS = Path("benchmarks/results/paper")
 PAGE = Path("docs/reported-and-measured.md")
@@ -26,17 +30,20 @@ Lines = list[dict[str, str]]
 
 
 def table(lines: Lines, metric: str) -> str:
-    """Rows by method (and place on a curve), columns by dataset."""
+    """Rows by method, columns by dataset; of a curve a table for each dataset, columns by place."""
     lines = [line for line in lines if line["metric"] == metric]
     datasets = list(dict.fromkeys(line["dataset"] for line in lines))
-    rows = list(dict.fromkeys((line["row"], line["x"]) for line in lines))
-    placed = any(x for _, x in rows)
-    cells = {(line["row"], line["x"], line["dataset"]): _cell(line) for line in lines}
-    heads = ["", *(["x"] if placed else []), *map(short, datasets)]
-    found = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
-    for row, x in rows:
-        own = [cells.get((row, x, dataset), "–") for dataset in datasets]
-        found.append("| " + " | ".join([row, *([f"{float(x):.4g}" if x else ""] if placed else []), *own]) + " |")
+    if any(line["x"] for line in lines):
+        curves = [[line for line in lines if line["dataset"] == dataset] for dataset in datasets]
+        return "\n".join(_table(own, "x", short(own[0]["dataset"]), lambda x: f"{float(x):.3g}") for own in curves)
+    return _table(lines, "dataset", "", short)
+
+
+def _table(lines: Lines, across: str, corner: str, heading: Callable[[str], str]) -> str:
+    columns, rows = (list(dict.fromkeys(line[name] for line in lines)) for name in (across, "row"))
+    cells = {(line["row"], line[across]): _cell(line) for line in lines}
+    found = ["| " + " | ".join([corner, *map(heading, columns)]) + " |", "|---|" + "---:|" * len(columns)]
+    found += ["| " + " | ".join([row, *(cells.get((row, each), "–") for each in columns)]) + " |" for row in rows]
     return "\n".join(found) + "\n"
 
 
@@ -52,8 +59,7 @@ def short(dataset: str) -> str:
 def _cell(line: dict[str, str]) -> str:
     if not line["measured"]:
         return "–"
-    spread = f" ± {float(line['std']):.1f}" if line["std"] else ""
-    return f"{float(line['measured']):.1f}{spread}".replace("-", "−")
+    return with_spread(float(line["measured"]), float(line["std"]) if line["std"] else None, line["metric"])
 
 
 def read(file: Path) -> Lines:
@@ -74,7 +80,13 @@ def keep(folder: Path, results: Path, name: str) -> None:
     place = results / name
     place.mkdir(parents=True, exist_ok=True)
     for file in sorted((folder / "paper").glob("*.csv")):
-        shutil.copyfile(file, place / file.name)
+        fresh, kept = read(file), place / file.name
+        measured = {line["dataset"] for line in fresh}
+        others = [line for line in (read(kept) if kept.exists() else []) if line["dataset"] not in measured]
+        with kept.open("w", encoding="utf-8", newline="") as opened:
+            writer = csv.DictWriter(opened, list(fresh[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows([*others, *fresh])
 
 
 def main() -> None:
