@@ -5,7 +5,7 @@
     python benchmarks/reported.py write                      # writes the tables between their markers
 
 What was kept of a dataset before is replaced, and of other datasets it stays. A marker is
-`<!-- NAME/EXPERIMENT[ METRIC] -->`; what stands between it and `<!-- end -->` is replaced by a table with a row for each
+`<!-- NAME/EXPERIMENT[ METRIC] -->`; what stands between it and `<!-- end -->` becomes a table with a row for each
 method and a column for each dataset, or for a curve a table for each dataset with a column for each place. Numbers are
 means ± standard deviations over seeds.
 """
