@@ -72,7 +72,7 @@ def test_what_was_selected_stands_beside_the_selection_alone() -> None:
 def test_settings_and_numbers_are_not_broken_into_lines_in_a_narrow_terminal() -> None:
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(formats.terminal_table(named(["file:data/corafull_knn256.npz", "digits"])))
+        console.print(*formats.terminal_tables(named(["file:data/corafull_knn256.npz", "digits"])))
     assert "corafull_knn256" in captured.get() and "91.00" in captured.get()
 
 
@@ -92,7 +92,31 @@ def test_json_has_every_seed(table: ResultTable) -> None:
 def test_the_terminal_shows_common_settings_once(table: ResultTable) -> None:
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(formats.terminal_table(table))
+        console.print(*formats.terminal_tables(table))
     shown = captured.get()
     assert "dataset a_b, setting cil, backbone sgc, budget 5" in shown
     assert "=delome" in shown and "91.00 ± 1.41" in shown and "dataset ┃" not in shown
+
+
+def test_the_terminal_shows_each_dataset_by_itself_and_selections_below() -> None:
+    def record(dataset: str, method: str, selection: str = "") -> Record:
+        config = {"dataset": f"file:a/{dataset}.npz", "setting": "cil", "method": method, "memory.budget": 5}
+        metrics: dict[str, float | None] = dict.fromkeys(("aa", "af", "seconds"), 1234.5)
+        run = dataset + method + selection
+        return Record(run, run, 0, config, {"split": "x"}, metrics, 3, True, [], [], selection)
+
+    chosen = "honest (first 3 tasks): sampler cm, radius 0.5"
+    records = [
+        record(dataset, method, chosen if method == "ergnn" else "")
+        for dataset in ("corafull_knn256", "amazon_computers")
+        for method in ("finetune", "sem-curvature", "ergnn")
+    ]
+    console = Console(width=80)
+    with console.capture() as captured:
+        for drawn in formats.terminal_tables(tabulate(records, metrics=["aa", "af", "seconds"])):
+            console.print(drawn)
+    shown = captured.get()
+    assert shown.count("│ sem-curvature ") == shown.count("│ ergnn (1) ") == 2
+    assert shown.count("1. honest (first 3 tasks): sampler cm, radius 0.5") == 2
+    assert shown.index("dataset amazon_computers") < shown.index("dataset corafull_knn256")
+    assert max(map(len, shown.splitlines())) <= 80 and "radius 0.5 │" not in shown

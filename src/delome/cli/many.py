@@ -36,7 +36,7 @@ def run_plan(
     from delome.experiment import Stop
     from delome.experiment.collection import collect
     from delome.experiment.comparison import tabulate
-    from delome.reporting.formats import terminal_table
+    from delome.reporting.formats import terminal_tables
 
     selection = _selection(plan, options)
     plan = replace(plan, select={})
@@ -66,8 +66,8 @@ def run_plan(
         records = [record for record in collect([out]) if Path(record.folder).name in slugs]
         table = tabulate(records)
         console = Console()
-        if table.rows:
-            console.print(terminal_table(table))
+        for drawn in terminal_tables(table):
+            console.print(drawn)
         written = [] if report.report is None else [f"report: {report.report}"]
         for line in [*table.footnotes, f"run folders: {out}", *written]:
             console.print(line, highlight=False, markup=False, soft_wrap=line in written)

@@ -63,7 +63,8 @@ def results(
         raise ParameterError("there are no finished runs below these folders: 'delome run' makes some")
     if form == "table":
         console = Console()
-        console.print(formats.terminal_table(table))
+        for drawn in formats.terminal_tables(table):
+            console.print(drawn)
         for line in [*(each.in_words(metrics[0]) for each in compared), *table.footnotes]:
             console.print(line, highlight=False, markup=False)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -14,6 +14,10 @@ from delome.printable import csv_field
 from delome.reporting.terminal import literal
 
 DIGITS = {"seconds": 1, "bytes": 0}
+GROUPED = ("dataset", "setting")
+"""What rows of one table in a terminal share."""
+SELECTION = "selection"
+NONE = "–"
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"†": r"\dag{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "–": "--"}
@@ -22,23 +26,46 @@ LATEX = str.maketrans(
 )
 
 
-def terminal_table(table: ResultTable) -> Table:
-    """For people: best means in bold, what all rows have in common in the title.
+def terminal_tables(table: ResultTable) -> Iterator[Table]:
+    """For people: a table for each dataset and setting, best means in bold, what all its rows have in common in the
+    title, and how parameters were selected below it.
 
-    Numbers are never broken into several lines, and settings only if they do not fit otherwise.
+    Neither numbers nor names of methods are broken into several lines, and other settings only if they do not fit.
     """
-    words = [own | {"seeds": str(len(row.seeds))} for own, row in zip(_words(table), table.rows, strict=True)]
-    every = [*table.columns, "seeds"]
-    same = [name for name in every if len({own[name] for own in words}) == 1]
-    columns = [name for name in every if name not in same] or ["method"]
-    cells = _cells(table, lambda text: f"[bold]{text}[/bold]")
-    drawn = Table(title=", ".join(f"{name} {literal(words[0][name])}" for name in same if name not in columns))
+    lines = [
+        (own | {"seeds": str(len(row.seeds))}, texts)
+        for own, (row, texts) in zip(_words(table), _cells(table, lambda text: f"[bold]{text}[/bold]"), strict=True)
+    ]
+    groups: dict[tuple[str, ...], list[tuple[dict[str, str], list[str]]]] = {}
+    for own, texts in lines:
+        groups.setdefault(tuple(own.get(name, "") for name in GROUPED), []).append((own, texts))
+    if len(groups) == len(lines):  # tables of one row each would be harder to read
+        groups = {(): lines}
+    yield from (_terminal_table(table, group) for group in groups.values())
+
+
+def _terminal_table(table: ResultTable, lines: list[tuple[dict[str, str], list[str]]]) -> Table:
+    every = [*(name for name in table.columns if name != SELECTION), "seeds"]
+    words = [own for own, _ in lines]
+    # a method without a memory has no budget to differ in
+    values = {name: {own[name] for own in words} - {NONE} for name in every}
+    columns = [name for name in every if name == "method" or len(values[name]) > 1]
+    selections = list(dict.fromkeys(text for own in words if (text := own.get(SELECTION, NONE)) != NONE))
+    drawn = Table(
+        title=", ".join(f"{name} {literal(*values[name])}" for name in every if name not in columns and values[name]),
+        caption="\n".join(f"{number}. {literal(text)}" for number, text in enumerate(selections, start=1)),
+        caption_justify="left",
+    )
     for name in columns:
-        drawn.add_column(name, overflow="fold", justify="right" if name == "seeds" else "left")
+        drawn.add_column(
+            name, overflow="fold", justify="right" if name == "seeds" else "left", no_wrap=name in ("method", "seeds")
+        )
     for metric in table.metrics:
         drawn.add_column(heading(metric).replace(" ", "\n"), justify="right", no_wrap=True)
-    for own, (_, texts) in zip(words, cells, strict=True):
-        drawn.add_row(*(literal(own[name]) for name in columns), *texts)
+    for own, texts in lines:
+        mark = f" ({1 + selections.index(own[SELECTION])})" if own.get(SELECTION) in selections else ""
+        settings = [literal(own[name] + (mark if name == "method" else "")) for name in columns]
+        drawn.add_row(*settings, *texts)
     return drawn
 
 
@@ -139,7 +166,7 @@ def _cells(table: ResultTable, bold: Callable[[str], str]) -> list[tuple[Row, li
 def _cell(row: Row, metric: str) -> str:
     spread = row.spread(metric)
     if spread is None:
-        return "–"
+        return NONE
     digits = DIGITS.get(metric, 2)
     std = f" ± {spread[1]:,.{digits}f}" if len(row.seeds) > 1 else ""
     return f"{spread[0]:,.{digits}f}{std}".replace("-", "−")
@@ -153,7 +180,7 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
     words = []
     for row in table.rows:
         values = {name: row.settings.get(name) for name in table.columns}
-        own = {name: "–" if value is None else str(value) for name, value in values.items()}
+        own = {name: NONE if value is None else str(value) for name, value in values.items()}
         own |= {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))}
         # a method that is not asked as others are has a mark
         words.append(own | {"method": own.get("method", "") + row.mark})
