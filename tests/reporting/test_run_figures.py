@@ -48,6 +48,18 @@ def test_budgets_are_a_curve_and_methods_without_one_are_level(record: Make) -> 
     assert "budgets" not in figures([record(), record("ewc", config={"memory.budget": None})])
 
 
+def test_what_differs_in_more_than_its_budget_is_not_averaged(record: Make) -> None:
+    records = [
+        record(config={"memory.budget": budget, "loss.tau": tau}, metrics={"aa": budget + tau})
+        for budget in (5, 20)
+        for tau in (0.0, 1.0)
+    ]
+    found = figures([*records, record("ergnn")])  # of one budget there is no curve
+    drawn = {(row["label"], row["x"], row["mean"]) for row in values(found["budgets"])}
+    assert drawn == {(f"delome, tau {tau}", budget, budget + tau) for budget in (5, 20) for tau in (0.0, 1.0)}
+    assert found["budgets"].caption == "A method without a budget is a level line."
+
+
 def test_cost_is_drawn_against_accuracy_and_zero_has_a_place(record: Make) -> None:
     found = figures([record(metrics={"bytes": 4000.0}), record("finetune", metrics={"bytes": 0.0})])
     assert [(row["label"], row["x"]) for row in values(found["bytes"])] == [("finetune", 0.0), ("delome", 4000.0)]

@@ -58,3 +58,15 @@ def test_of_many_runs_each_method_is_drawn_with_what_did_best_on_validation_node
 def test_a_file_is_called_by_its_name_without_folders(record: Make) -> None:
     (group,) = groups_of([record(config={"dataset": "file:/some/where/my graph.npz"})])
     assert group.title == "my graph.npz · CIL" and group.name == "1-my-graph-npz-cil"
+
+
+def test_backbones_are_groups_of_their_own_and_methods_without_one_stand_beside_the_first(record: Make) -> None:
+    records = [record(), record("analytic", config={"backbone": None}), record(config={"backbone": "gcn"})]
+    groups = groups_of(records)
+    assert [group.title for group in groups] == ["digits · CIL, backbone sgc", "digits · CIL, backbone gcn"]
+    assert [[series.method for series in group.series] for group in groups] == [["delome", "analytic"], ["delome"]]
+
+
+def test_a_label_leaves_out_settings_that_a_run_does_not_have(record: Make) -> None:
+    (group,) = groups_of([record("replay", config={"memory": "raw"}), record("replay", config={"loss.tau": 2.0})])
+    assert {series.label for series in group.series} == {"replay, memory raw", "replay, tau 2.0"}

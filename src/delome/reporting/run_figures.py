@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import mean
+from typing import Any
 
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
-from delome.reporting.series import Group, Series, shown_method
+from delome.reporting.series import Group, Series, label_of
 
 AA = "average accuracy (AA), %"
 BAND = "Lines are means over seeds, bands reach from the worst to the best seed."
@@ -20,6 +21,11 @@ def run_figures(group: Group) -> list[Figure]:
 
 def _drawn(series: list[Series]) -> list[Drawn]:
     return [Drawn(each.label, each.method, each.look) for each in series]
+
+
+def _band(group: Group) -> str:
+    """What lines and bands are, if there are several seeds."""
+    return f"{BAND} " if any(len(each.row.seeds) > 1 for each in group.series) else ""
 
 
 def _fewer(group: Group) -> str:
@@ -36,8 +42,8 @@ def _curves(group: Group) -> Figure:
             point = {"x": task, "mean": mean(values), "low": min(values), "high": max(values)}
             data.append({"label": each.label, "method": each.method} | point)
     spec = charts.lines(data, _drawn(group.drawn), x="after learning task", y=AA)
-    switch = " Switch a method off above, and the axis adapts to the others." if len(group.drawn) > 1 else ""
-    caption = f"{BAND}{switch}{_fewer(group)}"
+    switch = "Switch a method off above, and the axis adapts to the others." if len(group.drawn) > 1 else ""
+    caption = f"{_band(group)}{switch}{_fewer(group)}"
     size = "wide" if len(group.drawn) > 1 else "half"
     return Figure(f"{group.name}-curve", "Average accuracy after each task", caption, spec, size)
 
@@ -52,9 +58,8 @@ def _forgetting(group: Group) -> Iterator[Figure]:
             data.append({"label": each.label, "method": each.method} | numbers)
     if len(data) > 1:
         spec = charts.bars(data, _drawn(group.drawn), x="average forgetting (AF), points")
-        caption = (
-            f"Mean change of earlier tasks since they were learned; lines are one standard deviation.{_fewer(group)}"
-        )
+        lines = "; lines are one standard deviation" if _band(group) else ""
+        caption = f"Mean change of earlier tasks since they were learned{lines}.{_fewer(group)}"
         yield Figure(f"{group.name}-forgetting", "Forgetting", caption, spec, "wide")
 
 
@@ -63,20 +68,30 @@ def _budgets(group: Group) -> Iterator[Figure]:
     budgets = sorted({each.budget for each in group.series if each.budget is not None})
     if len(budgets) < 2:
         return
-    data: Data = []
-    firsts: dict[str, Series] = {}
-    for method in dict.fromkeys(each.method for each in group.series):
-        own = [each for each in group.series if each.method == method]
-        firsts[method] = own[0]
+    families: dict[str, list[Series]] = {}  # what differs in nothing but its budget is one line
+    for each in group.series:
+        families.setdefault(repr(each.beside_budget), []).append(each)
+    curves = [own for own in families.values() if len(own) > 1 or own[0].budget is None]
+    data, series = list[dict[str, Any]](), list[Drawn]()
+    for own in curves:
+        alike = [each[0] for each in curves if each[0].method == own[0].method]
+        differing = [name for name, value in own[0].beside_budget.items() if _differ(alike, name, value)]
+        label = label_of(own[0].row, differing)
+        series.append(Drawn(label, own[0].method, own[0].look))
         for budget in budgets:
             values = [value for each in own if each.budget in (budget, None) for value in each.row.values("aa")]
             if values:
                 numbers = {"x": budget, "mean": mean(values), "low": min(values), "high": max(values)}
-                data.append({"label": shown_method(method), "method": method} | numbers)
-    series = [Drawn(shown_method(method), method, each.look) for method, each in firsts.items()]
+                data.append({"label": label, "method": own[0].method} | numbers)
+    if not any(own[0].budget for own in curves):
+        return
     spec = charts.lines(data, series, x="memory rows per class", y=AA, log=True)
-    caption = f"{BAND} A method without a budget is a level line."
+    caption = f"{_band(group)}A method without a budget is a level line."
     yield Figure(f"{group.name}-budgets", "Accuracy against memory budget", caption, spec, "wide")
+
+
+def _differ(series: list[Series], name: str, value: object) -> bool:
+    return any(each.beside_budget.get(name) != value for each in series)
 
 
 def _trade_offs(group: Group) -> Iterator[Figure]:

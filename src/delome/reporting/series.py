@@ -17,6 +17,8 @@ from delome.reporting.looks import Look, in_order, looks_of
 METRICS = ("aa", "af", "learning", "anytime", "seconds", "bytes")
 STREAM = ("tasks", "classes per task", "split", "inter-task edges", "graph")
 """What runs must share beside dataset and setting to be drawn together."""
+BACKBONE = "backbone"
+"""They must share this too, as far as they have one."""
 
 MOST_SERIES = 16
 """In one figure: of more, each method is drawn with the parameters that did best on validation nodes."""
@@ -44,6 +46,11 @@ class Series:
         """Mean accuracy matrix; none of a stream that is too long to be drawn."""
         found = [AccuracyMatrix(record.matrix) for record in self.row.records if record.matrix is not None]
         return AccuracyMatrix.mean(found).rows if found else None
+
+    @property
+    def beside_budget(self) -> dict[str, Any]:
+        """All settings but the budget and what was selected."""
+        return {name: value for name, value in self.row.settings.items() if name not in ("budget", "selection")}
 
     @property
     def budget(self) -> int | None:
@@ -86,9 +93,8 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
     """Finished runs that a selection has not only tried, in groups."""
     together: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        stream = [str(record.protocol.get(name)) for name in STREAM]
-        key = (str(record.config["dataset"]), str(record.config.get("setting")), *stream)
-        together.setdefault(key, []).append(record)
+        together.setdefault(_shared_by_group(record), []).append(record)
+    together = _by_backbone(together)
     shown = {key: own for key, own in together.items() if any(each.finished and not each.candidate for each in own)}
     looks = looks_of(str(record.config["method"]) for record in records)
     twice = [key[:2] for key in shown]
@@ -97,7 +103,7 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
         others = [other for other in shown if other[:2] == key[:2]]
         differing = [
             f"{name} {value}"
-            for k, (name, value) in enumerate(zip(STREAM, key[2:], strict=True))
+            for k, (name, value) in enumerate(zip((*STREAM, BACKBONE), key[2:], strict=True))
             if len({other[2 + k] for other in others}) > 1
         ]
         title = ", ".join(
@@ -107,6 +113,22 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
         table = tabulate(own, metrics=METRICS)
         series = _series(table, looks)
         found.append(Group(name, title, table, series, _drawn(series)))
+    return found
+
+
+def _shared_by_group(record: Record) -> tuple[str, ...]:
+    stream = [str(record.protocol.get(name)) for name in STREAM]
+    return str(record.config["dataset"]), str(record.config.get("setting")), *stream
+
+
+def _by_backbone(groups: dict[tuple[str, ...], list[Record]]) -> dict[tuple[str, ...], list[Record]]:
+    """The groups, each once for every backbone; methods without one stand beside the first."""
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for key, records in groups.items():
+        backbones = list(dict.fromkeys(name for each in records if (name := each.config.get(BACKBONE)) is not None))
+        for record in records:
+            own = record.config.get(BACKBONE) or next(iter(backbones), "")
+            found.setdefault((*key, str(own)), []).append(record)
     return found
 
 
@@ -136,9 +158,15 @@ def _series(table: ResultTable, looks: dict[str, Look]) -> list[Series]:
         own = [row for row in table.rows if row.settings["method"] == name]
         differing = _differing(own, [column for column in table.columns if column not in BESIDE])
         for number, row in enumerate(own):
-            parts = [shown_method(name), *(f"{column} {row.settings.get(column)}" for column in differing)]
-            found.append(Series(", ".join(parts), name, looks[name].variant(number), row))
+            found.append(Series(label_of(row, differing), name, looks[name].variant(number), row))
     return found
+
+
+def label_of(row: Row, columns: Iterable[str]) -> str:
+    """A method, and those of some settings that it has."""
+    settings = [(column, row.settings.get(column)) for column in columns]
+    given = [f"{column} {value}" for column, value in settings if value is not None]
+    return ", ".join([shown_method(str(row.settings["method"])), *given])
 
 
 def _differing(rows: Sequence[Row], columns: Iterable[str]) -> list[str]:
