@@ -28,7 +28,7 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     outcome = cli(*asked)
     assert outcome.code == 0, outcome.err
     assert "lossless × debiased" in outcome.out
-    assert "left out: 4 of 5 seeds, all tasks after the first 5" in outcome.out
+    assert "left out: 4 of 5 seeds, tasks after the first 5, if there are more" in outcome.out
     assert "numbers as CSV, JSON, Markdown and LaTeX: paper/paper" in outcome.out
     assert "is done" in outcome.err
     again = cli(*asked, "--json")
@@ -40,6 +40,39 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     assert written["rows"] == found["rows"]
     assert (folder / "paper/paper/ablation.md").read_text().count("| lossless × debiased") == 1
     assert (folder / "paper/paper/ablation.tex").read_text().count(r"lossless $\times$ debiased") == 1
+
+
+def test_other_datasets_and_methods_are_added_to_what_was_measured(cli: Cli, folder: Path) -> None:
+    other = "synthetic:nodes=80,classes=4"
+
+    def places(found: dict[str, Any]) -> list[tuple[str, str]]:
+        return [(row["dataset"], row["label"]) for row in found["rows"]]
+
+    asked = ("paper", "cil", *QUICK[2:], "--json")
+    cli(*asked, "--datasets", SMALL, "--methods", "joint,ewc")
+    (found,) = json.loads(cli(*asked, "--datasets", SMALL, "--methods", "finetune").out)["experiments"]
+    assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC")]
+    (found,) = json.loads(cli(*asked, "--datasets", other, "--methods", "joint").out)["experiments"]
+    assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC"), (other, "Joint")]
+    (ewc,) = [row for row in found["rows"] if row["label"] == "EWC"]
+    assert [found["notes"][number - 1] for number in ewc["notes"]] == [
+        "No parameter was selected: they are our defaults."
+    ]
+    assert len((folder / "paper/paper/cil.csv").read_text().splitlines()) == 1 + 2 * 4
+    replaced = cli(*asked, "--datasets", other, "--methods", "joint", "--set", "lr=0.1")
+    assert "what was measured in another way before is replaced" in replaced.err
+    assert places(json.loads(replaced.out)["experiments"][0]) == [(other, "Joint")]
+
+
+def test_seconds_are_measured_one_run_at_a_time(cli: Cli, folder: Path) -> None:
+    asked = (*QUICK[:-1], "--seeds", "1", "--select", "none", "--methods", "ssm-uniform", "--json")
+    cli("paper", "cil", *asked)
+    expected = json.loads(cli("paper", "cil,time", *asked, "--dry-run").out)
+    assert (len(expected["runs"]), expected["finished"]) == (1, 1)
+    (found,) = json.loads(cli("paper", "time", *asked).out)["experiments"]
+    assert found["notes"][-1].startswith("Measured one run at a time on ")
+    (run,) = found["rows"][0]["runs"]
+    assert (folder / "paper/time" / run / "seed-0/result.json").exists()
 
 
 def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
@@ -56,6 +89,9 @@ def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
     again = cli(*asked)
     assert again.code == 0 and "training on the first task" not in again.err
     assert json.loads(file.read_text())["points"] == before["points"]
+    other = cli(*asked, "--set", "columns=2", "--json")
+    assert "training on the first task" in other.err and other.document["experiments"][0]["settings"] == ["columns=2"]
+    assert json.loads(file.read_text())["points"] != before["points"]
 
 
 def test_nothing_is_run_when_asked_what_would_be(cli: Cli, folder: Path) -> None:
@@ -66,6 +102,8 @@ def test_nothing_is_run_when_asked_what_would_be(cli: Cli, folder: Path) -> None
     selected = [argument for argument in QUICK if argument != "--quick"]
     found = json.loads(cli("paper", "cil", *selected, "--seeds", "1", "--methods", "ewc", "--dry-run", "--json").out)
     assert found["candidates"] == 4
+    chosen = cli("paper", "cil", *QUICK, "--methods", "ewc", "--select", "honest", "--dry-run", "--json")
+    assert json.loads(chosen.out)["candidates"] == 4
 
 
 def test_selection_is_named_beside_a_number(cli: Cli) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from delome import TaskStream
+from delome import FineTune, TaskStream
 from delome.paper.embeddings import ORIGINAL, embedding_map
 from delome.paper.experiment import load_experiment
 
@@ -16,7 +16,7 @@ def experiment():
 
 def test_memories_and_nodes_share_a_map(experiment, toy_stream: TaskStream) -> None:
     said: list[str] = []
-    rows, points = embedding_map(experiment, "toy", toy_stream, 5, 0, said.append)
+    rows, points = embedding_map(experiment, "toy", toy_stream, FineTune(setting="til"), 5, said.append)
     assert [row["label"] for row in rows] == ["random nodes", "SSM-uniform", "DeLoMe"]
     counts = Counter(point["panel"] for point in points)
     # two classes of 40 nodes, of which 24 are for training; five rows of each in a memory
@@ -25,5 +25,6 @@ def test_memories_and_nodes_share_a_map(experiment, toy_stream: TaskStream) -> N
     of_delome = rows[2]["metrics"]["same_class"]["measured"]
     assert of_delome == 100.0  # the classes are far apart
     assert said[-1] == "placing points in the plane"
-    assert embedding_map(experiment, "toy", toy_stream, 5, 0, said.append) == (rows, points)
-    assert embedding_map(experiment, "toy", toy_stream, 5, 1, said.append)[1] != points
+    assert embedding_map(experiment, "toy", toy_stream, FineTune(setting="til"), 5, said.append) == (rows, points)
+    for other in (FineTune(setting="til", seed=1), FineTune(setting="til", columns=2)):
+        assert embedding_map(experiment, "toy", toy_stream, other, 5, said.append)[1] != points

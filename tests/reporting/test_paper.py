@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from delome.reporting.paper import experiment_latex, experiment_markdown
+from rich.console import Console
+
+from delome.reporting.paper import experiment_latex, experiment_markdown, experiment_tables
 
 
 def numbers(measured: float, reported: float | None = None) -> dict[str, Any]:
@@ -49,3 +51,17 @@ def test_an_experiment_is_a_tabular_for_each_dataset() -> None:
     assert r"EWC & $-$7.2 $\pm$ 0.5 \\" in lines
     assert "% 1. As it is." in lines and "% my|graph" in lines
     assert lines.count(r"\end{tabular}") == 2
+
+
+def test_names_are_never_cut_in_a_terminal() -> None:
+    content = found()
+    label = "DeLoMe (our defaults)"
+    row = content["rows"][0] | {"label": label, "notes": [1, 2], "x": 82.5}
+    content |= {"rows": [row | {"metrics": {"aa": numbers(50.0, 50.6), "af": numbers(-50.0, -51.0)}}], "x": "x: a / b"}
+    console = Console(width=80)
+    with console.capture() as captured:
+        for table in experiment_tables(content):
+            console.print(table)
+    shown = captured.get()
+    assert shown.count(f"│ {label} [1, 2] │") == 2 and "AF reported" in shown and "a / b" not in shown
+    assert max(map(len, shown.splitlines())) <= 80

@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
 from delome.cli.messages import shown_sweep
 from delome.cli.options import split_values
-from delome.errors import DelomeError
+from delome.errors import DelomeError, ParameterError, unknown
 from delome.printable import counted
 
 SELECTIONS = ("honest", "benchmark", "none")
@@ -33,13 +33,13 @@ def paper(
         int | None, typer.Option(metavar="N", help="Repeat with N seeds.  [default: 5, as in the paper]")
     ] = None,
     select: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="|".join(SELECTIONS),
-            help="How parameters are chosen on validation nodes; with --quick they are not.",
+            help="How parameters are chosen on validation nodes.  [default: honest; none with --quick]",
             autocompletion=among(SELECTIONS),
         ),
-    ] = "honest",
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fit into a lunch break: one seed, the first tasks, nothing selected.")
     ] = False,
@@ -144,11 +144,13 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else split_values(text)
 
 
-def _selection(protocol: str, quick: bool) -> Any:
+def _selection(protocol: str | None, quick: bool) -> Any:
     from delome.experiment.selection import Selection
 
-    found = Selection.parse([protocol])
-    return None if quick else found
+    asked = protocol or ("none" if quick else SELECTIONS[0])
+    if asked not in SELECTIONS:
+        raise ParameterError(unknown("protocol of selection", asked, SELECTIONS))
+    return Selection.parse([asked])
 
 
 def _print(documents: list[dict[str, Any]], out: Path, report: Path | None) -> None:

@@ -14,10 +14,10 @@ from delome.commands.sweep import Estimate, estimate_configs, sweep_configs
 from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, PersistenceError
-from delome.experiment.config import RunConfig
+from delome.experiment.config import versions
 from delome.experiment.selection import Selection
 from delome.paper.experiment import NAMES, Experiment, load_experiment
-from delome.paper.measured import FOLDER, KIND, comma_separated, described, document
+from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_alike, merged
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
@@ -67,9 +67,10 @@ def asked_for(
     for dataset in datasets or ():
         parse_name(dataset)
     kinds = {cell.row.label: cell.config for each in asked for cell in each.cells()}  # what is impossible is refused
+    mapped = [each.map_config(dataset) for each in asked if each.kind == "map" for dataset in each.datasets]
     for text in assignments:
         name = text.partition("=")[0].strip()
-        if not any(has_parameter(config.learner(0), name) for config in kinds.values()):
+        if not any(has_parameter(config.learner(0), name) for config in [*kinds.values(), *mapped]):
             raise ParameterError(f"no method of these experiments has a parameter '{name}': see 'delome methods NAME'")
     return asked
 
@@ -113,7 +114,7 @@ def paper(
         else:
             report = sweep_configs(
                 [cell.config for cell in experiment.cells()],
-                place,
+                _runs_in(place, experiment),
                 select=select,
                 given=_given([experiment]),
                 jobs=1 if experiment.one_at_a_time else jobs,
@@ -125,13 +126,12 @@ def paper(
             found = document(
                 experiment,
                 report.chosen,
-                place,
+                _runs_in(place, experiment),
                 selections=report.selections,
                 positions=_positions(experiment, root, progress),
                 command=command,
             )
-        _write(found, place / FOLDER)
-        documents.append(found)
+        documents.append(_write(found, place / FOLDER))
     from delome.reporting.writing import leave_report  # takes a second: not before the runs
 
     return PaperReport(place, documents, failed, leave_report(place))
@@ -146,9 +146,14 @@ def paper_estimate(
     **asked: Any,
 ) -> Estimate:
     """What `paper` would run; maps take about a minute and are not counted."""
-    experiments = [each for each in asked_for(names, **asked) if each.kind != "map"]
-    configs = {cell.config.digest: cell.config for each in experiments for cell in each.cells()}
-    return estimate_configs(list(configs.values()), out, select, _given(experiments), data_root, progress)
+    together: dict[Path, list[Experiment]] = {}
+    for each in asked_for(names, **asked):
+        together.setdefault(_runs_in(Path(out), each), []).append(each)
+    found = Estimate({}, 0, 0)
+    for place, experiments in together.items():
+        configs = {cell.config.digest: cell.config for each in experiments for cell in each.cells()}
+        found += estimate_configs(list(configs.values()), place, select, _given(experiments), data_root, progress)
+    return found
 
 
 def _given(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
@@ -174,8 +179,15 @@ def _positions(experiment: Experiment, root: Path | None, progress: Progress) ->
 
 
 def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progress, command: str) -> dict[str, Any]:
-    """The document of a map; what was computed before for the same datasets is read."""
-    asked = {"datasets": list(experiment.datasets), "rows": [row.label for row in experiment.rows]}
+    """The document of a map; what was computed before for the same graphs and settings is read."""
+    configs = {dataset: experiment.map_config(dataset) for dataset in experiment.datasets}
+    streams = {dataset: config.stream(root, progress) for dataset, config in configs.items()}
+    asked = {
+        "graphs": {dataset: stream.fingerprint() for dataset, stream in streams.items()},
+        "settings": list(experiment.assignments),
+        "rows": [row.label for row in experiment.rows],
+        "delome": versions()["delome"],
+    }
     with suppress(PersistenceError):  # none that can be read
         found = read_document(out / FOLDER / f"{experiment.name}.json", KIND, most=1 << 28)
         if found.get("asked") == asked:
@@ -183,20 +195,33 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
     from delome.paper.embeddings import embedding_map  # imports scikit-learn
 
     rows, points = [], []
-    for dataset in experiment.datasets:
-        stream = RunConfig.resolve(dataset, "finetune", setting="til").stream(root, progress)
+    for dataset, stream in streams.items():
         budget = parse_name(dataset)[0].budget
-        own, placed = embedding_map(experiment, dataset, stream, budget, 0, lambda text: log.info("%s", text))
+        learner = configs[dataset].learner(0)
+        own, placed = embedding_map(experiment, dataset, stream, learner, budget, lambda text: log.info("%s", text))
         rows += own
         points += placed
     return described(experiment, rows, command) | {"points": points, "asked": asked}
 
 
-def _write(found: dict[str, Any], folder: Path) -> None:
+def _runs_in(out: Path, experiment: Experiment) -> Path:
+    """Where the runs of an experiment are: those whose seconds count are not shared with others."""
+    return out / experiment.name if experiment.one_at_a_time else out
+
+
+def _write(found: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Writes a document, with what was measured for other datasets or methods before."""
     file = folder / f"{found['name']}.json"
+    with suppress(PersistenceError, KeyError, TypeError, IndexError):  # none, or one of another version
+        before = read_document(file, KIND, most=1 << 28)
+        if measured_alike(found, before):
+            found = merged(found, before)
+        else:
+            log.warning("what was measured in another way before is replaced in '%s'", file)
     with reporting_write_errors(file):
         make_folder(folder)
         write_document(file, KIND, found)
         write_text(folder / f"{found['name']}.csv", comma_separated(found))
         write_text(folder / f"{found['name']}.md", experiment_markdown(found))
         write_text(folder / f"{found['name']}.tex", experiment_latex(found))
+    return found

@@ -156,6 +156,12 @@ class Estimate:
     finished: int
     candidates: int
 
+    def __add__(self, other: Estimate) -> Estimate:
+        seconds = self.seconds | {
+            name if name not in self.seconds else f"{name} (again)": each for name, each in other.seconds.items()
+        }
+        return Estimate(seconds, self.finished + other.finished, self.candidates + other.candidates)
+
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of a dry run."""
         return {

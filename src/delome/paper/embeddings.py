@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from delome.backbones.backbone import offered
+from delome.learning import Learner
 from delome.memories import MEMORIES, Context
 from delome.methods import FineTune
 from delome.paper.experiment import Experiment, Row
 from delome.progress import Tracker
 from delome.randomness import generator
 from delome.streams.cut import CutStream
+from delome.streams.tasks import Observation
 
 NODES = 600
 """Most training nodes that are drawn in a map; of larger tasks it is a sample."""
@@ -24,28 +26,33 @@ ORIGINAL = "nodes of the task"
 
 
 def embedding_map(
-    experiment: Experiment, dataset: str, stream: CutStream, budget: int, seed: int, show: Callable[[str], None]
+    experiment: Experiment,
+    dataset: str,
+    stream: CutStream,
+    learner: Learner,
+    budget: int,
+    show: Callable[[str], None],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows and points of a map: every memory of the first task, and the task's own training nodes.
 
-    All are embedded by one network, trained on the task, and placed in the plane together (t-SNE). A row's number is
-    the share of its points, in percent, whose nearest node of the task has their class.
+    All are embedded by one network, which the ``learner`` trains on the task, and placed in the plane together
+    (t-SNE). A row's number is the share of its points, in percent, whose nearest node of the task has their class.
     """
     task = stream[0]
     show(f"training on the first task of {dataset}")
-    learner = FineTune(seed=seed, setting="til", backbone=experiment.options["backbone"])
+    assert isinstance(learner, FineTune)
     learner.observe(task)
-    observation = task.observation()
-    rng = generator(seed, "map", 0)
+    observation = task.observation(read=learner.read)
+    rng = generator(learner.seed, "map", 0)
     drawn = np.sort(rng.permutation(len(task.train))[:NODES])
     with torch.no_grad():
         embed = offered(learner.network, "embed", "a map of embeddings")
         panels = [(ORIGINAL, embed(observation.graph, task.train[drawn]), observation.labels[drawn])]
         for row in experiment.rows:
             show(f"building the memory of {row.label}")
-            panels.append((row.label, *_embedded(row, budget, learner, observation, seed)))
+            panels.append((row.label, *_embedded(row, budget, learner, observation)))
     show("placing points in the plane")
-    places = _in_the_plane(torch.cat([units for _, units, _ in panels]), seed)
+    places = _in_the_plane(torch.cat([units for _, units, _ in panels]), learner.seed)
     points: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     start = 0
@@ -61,8 +68,9 @@ def embedding_map(
     return rows, points
 
 
-def _embedded(row: Row, budget: int, learner: FineTune, observation: Any, seed: int) -> tuple[Tensor, np.ndarray]:
-    context = Context(learner.network, learner.columns, generator(seed, "memory", observation.index), Tracker())
+def _embedded(row: Row, budget: int, learner: FineTune, observation: Observation) -> tuple[Tensor, np.ndarray]:
+    rng = generator(learner.seed, "memory", observation.index)
+    context = Context(learner.network, learner.columns, rng, Tracker())
     memory = MEMORIES[row.memory](budget=budget).build(observation, context)
     embed = offered(learner.network, "embed", "a map of embeddings")
     return embed(memory.graph, memory.rows), memory.labels

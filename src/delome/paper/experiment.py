@@ -110,11 +110,13 @@ class Experiment:
         return [row for row in self.rows if any(row.is_called(name) for name in names)]
 
     def _cut_short(self, seeds: int) -> Experiment:
+        if self.kind == "map":  # of one seed and one task anyway
+            return self
         left_out = [f"{SEEDS - seeds} of {SEEDS} seeds"] if seeds < SEEDS else []
         options, budgets = dict(self.options), dict(self.budgets)
         if tasks := self.quick.get("tasks"):
             options["tasks"] = tasks
-            left_out.append(f"all tasks after the first {tasks}")
+            left_out.append(f"tasks after the first {tasks}, if there are more")
         if fewer := self.quick.get("budgets"):
             budgets = {name: _spread(each, fewer) for name, each in self.budgets.items()}
             left_out.append(f"all but {fewer} budgets")
@@ -125,6 +127,13 @@ class Experiment:
         if self.kind == "map":
             return []
         return [cell for dataset in self.datasets for row in self.rows for cell in self._cells(row, dataset)]
+
+    def map_config(self, dataset: str) -> RunConfig:
+        """Of the network that embeds the nodes of a map."""
+        options = {name: value for name, value in self.options.items() if name != "tasks"}
+        config = RunConfig.resolve(dataset, "finetune", **options)
+        fitting = [text for text in self.assignments if _has(config, text)]
+        return RunConfig.resolve(dataset, "finetune", assignments=fitting, **options)
 
     def _cells(self, row: Row, dataset: str) -> Iterator[Cell]:
         budgets: Sequence[int | None] = self.budgets.get(dataset) or self.budgets.get("other") or [None]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import torch
+
 from delome.experiment.config import RunConfig, versions
 from delome.experiment.seed_folder import finished_result
-from delome.paper.experiment import Cell, Experiment
+from delome.learning import METHODS
+from delome.paper.experiment import Cell, Experiment, load_experiment
 from delome.paper.reported import Reported, notes, reported_numbers
-from delome.printable import csv_field
+from delome.printable import counted, csv_field
 
 KIND, FOLDER = "experiment", "paper"
 """Of the documents of experiments, and where they are, beside the runs."""
@@ -43,7 +47,8 @@ def document(
             _row(cell, positions)
             | {
                 "metrics": {metric: compared(experiment, cell, metric, found) for metric in experiment.metrics},
-                "selection": selections.get(config.slug, ""),
+                "selection": (selection := selections.get(config.slug, "")),
+                "defaults": not selection and bool(METHODS.importable(cell.config.method).search),
                 "runs": [config.slug],
             }
         )
@@ -52,15 +57,17 @@ def document(
 
 def described(experiment: Experiment, rows: Sequence[dict[str, Any]], command: str) -> dict[str, Any]:
     """The document of an experiment with these rows, with the notes that touch them."""
-    touching = [
-        [note for note in notes() if note.touches(experiment.name, row["dataset"], row["label"], _is_reported(row))]
-        for row in rows
-    ]
-    used = [note for note in notes() if any(note in each for each in touching)]
+    touching = [[note for note in notes() if note.touches(experiment.name, row)] for row in rows]
+    every = [note for each in touching for note in each]
+    used = [note for number, note in enumerate(every) if note not in every[:number]]  # in the order of rows
     numbered = [
         row | {"notes": [1 + used.index(note) for note in each]} for row, each in zip(rows, touching, strict=True)
     ]
-    settings = [f"Methods that have it were run with {', '.join(experiment.assignments)}."]
+    said = (
+        [f"Methods that have it were run with {', '.join(experiment.assignments)}."] if experiment.assignments else []
+    )
+    if experiment.one_at_a_time:
+        said.append(f"Measured one run at a time on {hardware()}.")
     return {
         "name": experiment.name,
         "title": f"{experiment.title} ({experiment.place})",
@@ -68,15 +75,52 @@ def described(experiment: Experiment, rows: Sequence[dict[str, Any]], command: s
         "x": experiment.x or None,
         "y": "accuracy on the task, %" if "learning" in experiment.metrics else "AA, %",
         "rows": numbered,
-        "notes": [*(note.text for note in used), *(settings if experiment.assignments else [])],
+        "notes": [*(note.text for note in used), *said],
         "left_out": list(experiment.left_out),
+        "settings": list(experiment.assignments),
         "command": command,
         "versions": versions(),
     }
 
 
-def _is_reported(row: Mapping[str, Any]) -> bool:
-    return any(numbers["reported"] is not None for numbers in row["metrics"].values())
+def hardware() -> str:
+    """What seconds depend on: the processor, the threads that were used, and the accelerator if there is one."""
+    device = f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else ""
+    return f"{device}{platform.processor() or platform.machine()}, {counted(torch.get_num_threads(), 'thread')}"
+
+
+def measured_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two documents may be merged: the same experiment, cut short in the same way, with the same settings."""
+    return all(one[name] == other[name] for name in ("name", "left_out", "settings"))
+
+
+def merged(found: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with those rows of one that was measured alike that it does not have itself."""
+    measured = {_place(row) for row in found["rows"]}
+    kept = [row for row in before["rows"] if _place(row) not in measured]
+    if not kept:
+        return found
+    order = {label: number for number, label in enumerate(row.label for row in load_experiment(found["name"]).rows)}
+    datasets = list(dict.fromkeys(row["dataset"] for row in (*before["rows"], *found["rows"])))
+    rows = sorted(
+        [_renumbered(row, before["notes"], found["notes"]) for row in kept] + found["rows"],
+        key=lambda row: (datasets.index(row["dataset"]), order.get(row["label"], len(order)), row["x"] or 0),
+    )
+    drawn = {each["panel"] for each in found.get("points", ())}
+    points = [each for each in before.get("points", ()) if each["panel"] not in drawn]
+    more = {"points": [*points, *found["points"]]} if "points" in found else {}
+    notes = list(dict.fromkeys([*found["notes"], *before["notes"]]))
+    return found | {"rows": rows, "notes": notes} | more
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["dataset"], row["label"], row["x"]
+
+
+def _renumbered(row: dict[str, Any], before: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
+    """A row of an earlier document, whose notes have other numbers in ``notes`` and those that are added to them."""
+    every = list(dict.fromkeys([*notes, *before]))
+    return row | {"notes": sorted(1 + every.index(before[number - 1]) for number in row["notes"])}
 
 
 def _row(cell: Cell, positions: Mapping[str, float]) -> dict[str, Any]:
@@ -97,7 +141,8 @@ def compared(experiment: Experiment, cell: Cell, metric: str, results: Sequence[
     paper = of_paper if of_paper is not None and not cell.row.beyond else Reported(float("nan"), None)
     known = paper.value == paper.value
     measured = mean(values) if values else None
-    difference = measured - paper.value if known and measured is not None else None
+    whole = "tasks" not in experiment.options  # the first tasks alone are easier than all of them
+    difference = measured - paper.value if known and whole and measured is not None else None
     return {
         "measured": measured,
         "std": stdev(values) if len(values) > 1 else None,

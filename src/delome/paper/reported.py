@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,19 +23,24 @@ class Reported:
 class Note:
     """A difference between protocols, and the rows that it touches: what is empty is not asked.
 
-    A note ``of_paper`` is about how a reported number came about, and touches only rows that have one.
+    A note ``of_paper`` is about how a reported number came about, and touches only rows that have one; one about
+    ``defaults`` touches rows whose parameters could have been selected, and were not.
     """
 
     text: str
     of_paper: bool = False
+    defaults: bool = False
     experiments: list[str] = field(default_factory=list)
     datasets: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
-    def touches(self, experiment: str, dataset: str, label: str, reported: bool) -> bool:
-        """Whether a row of an experiment on a dataset is meant, which has or has not numbers in the paper."""
-        asked = ((self.experiments, experiment), (self.datasets, dataset), (self.labels, label))
-        return (reported or not self.of_paper) and all(not names or name in names for names, name in asked)
+    def touches(self, experiment: str, row: Mapping[str, Any]) -> bool:
+        """Whether a row of an experiment is meant."""
+        asked = ((self.experiments, experiment), (self.datasets, row["dataset"]), (self.labels, row["label"]))
+        if not all(not names or name in names for names, name in asked):
+            return False
+        reported = any(numbers["reported"] is not None for numbers in row["metrics"].values())
+        return (reported or not self.of_paper) and (bool(row.get("defaults")) or not self.defaults)
 
 
 @cache

@@ -18,6 +18,7 @@ from delome.learning import METHODS
 from delome.paper.experiment import NAMES
 from delome.paper.measured import FOLDER as PAPER
 from delome.paper.measured import KIND as PAPER_KIND
+from delome.paper.measured import measured_alike, merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
@@ -134,20 +135,31 @@ def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
 
 
 def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Experiment]:
-    found: dict[str, dict[str, Any]] = {}
+    found: list[dict[str, Any]] = []
     for folder in folders:
         own = folder.glob("*.json") if folder.name == PAPER else ()
         for file in sorted({*folder.rglob(f"{PAPER}/*.json"), *own}):
             with suppress(PersistenceError):
-                document = read_document(file, PAPER_KIND, MOST)
-                found.setdefault(str(document.get("name")), document | {"file": str(file)})
+                _add(found, read_document(file, PAPER_KIND, MOST) | {"file": str(file)})
     order = {name: number for number, name in enumerate(NAMES)}
-    for _name, document in sorted(found.items(), key=lambda each: order.get(each[0], len(order))):
+    for document in sorted(found, key=lambda each: order.get(each.get("name", ""), len(order))):
         try:
             if document["rows"]:
                 yield Experiment(document, list(paper_sheets(document)), paper_figures(document))
         except WRONG:
             problems.append(f"'{document['file']}' is damaged, or of another version; it is left out")
+
+
+def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
+    """Adds a document: what was measured alike becomes one, and what was not says where it is from."""
+    with suppress(*WRONG):
+        for number, other in enumerate(found):
+            if other["name"] == document["name"]:
+                if measured_alike(other, document):
+                    found[number] = merged(other, document)
+                    return
+                document = document | {"title": f"{document['title']}, {Path(document['file']).parents[1]}"}
+    found.append(document)
 
 
 def _selections(folders: Sequence[Path], problems: list[str]) -> Iterator[Sheet]:

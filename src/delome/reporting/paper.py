@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -23,15 +23,18 @@ LEGEND = "✓: at most one reported standard deviation away; ✗: more."
 
 
 def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
-    """For a terminal: a table for each dataset."""
+    """For a terminal: a table for each dataset, and for each number that was reported, so that names are never cut."""
     for dataset in _datasets(found):
-        drawn = Table(title=literal(f"{found['title']}: {dataset}"))
-        heads, lines = _content(found, dataset)
-        for number, head in enumerate(heads):
-            drawn.add_column(literal(head), justify="left" if number == 0 else "right", no_wrap=number > 0)
-        for line in lines:
-            drawn.add_row(*map(literal, line))
-        yield drawn
+        metrics = list(_rows(found, dataset)[0]["metrics"])
+        reported = _reported(found, dataset)
+        for together in [[name] for name in metrics] if reported else [metrics]:
+            drawn = Table(title=literal(f"{found['title']}: {dataset}"))
+            heads, lines = _content(found, dataset, together)
+            for number, head in enumerate(heads):
+                drawn.add_column(literal(head), justify="left" if number == 0 else "right", no_wrap=True)
+            for line in lines:
+                drawn.add_row(*map(literal, line))
+            yield drawn
 
 
 def experiment_markdown(found: Mapping[str, Any]) -> str:
@@ -65,13 +68,25 @@ def _datasets(found: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(row["dataset"] for row in found["rows"]))
 
 
-def _content(found: Mapping[str, Any], dataset: str) -> tuple[list[str], list[list[str]]]:
-    """Headings and lines of a table; columns that would be empty are left out."""
-    rows = [row for row in found["rows"] if row["dataset"] == dataset]
-    metrics = list(rows[0]["metrics"])
-    reported = {name for name in metrics if any(row["metrics"][name]["reported"] is not None for row in rows)}
+def _rows(found: Mapping[str, Any], dataset: str) -> list[Mapping[str, Any]]:
+    return [row for row in found["rows"] if row["dataset"] == dataset]
+
+
+def _reported(found: Mapping[str, Any], dataset: str) -> set[str]:
+    """Metrics of which the paper reports something."""
+    numbers = [each for row in _rows(found, dataset) for each in row["metrics"].items()]
+    return {name for name, each in numbers if each["reported"] is not None}
+
+
+def _content(
+    found: Mapping[str, Any], dataset: str, metrics: Sequence[str] | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines of a table with some metrics, or all; columns that would be empty are left out."""
+    rows, reported = _rows(found, dataset), _reported(found, dataset)
+    metrics = list(rows[0]["metrics"]) if metrics is None else metrics
     placed = any(row["x"] is not None for row in rows)
-    heads = ["method", *([str(found["x"])] if placed else [])]
+    # an axis may be explained behind a colon
+    heads = ["method", *([str(found["x"]).partition(":")[0]] if placed else [])]
     for name in metrics:
         title = HEADINGS.get(name, name)
         heads += [f"{title} reported", "measured", "difference"] if name in reported else [title]
