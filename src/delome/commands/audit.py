@@ -11,6 +11,8 @@ from delome.datasets import load_graph
 from delome.errors import ParameterError, PersistenceError, RunFolderError
 from delome.experiment import RunConfig
 from delome.experiment.folder import CONFIG, CONFIG_KIND
+from delome.experiment.options import GIVEN
+from delome.experiment.seed_folder import finished_result
 from delome.graph import Graph
 from delome.learning import Learner
 from delome.learning.saved import load
@@ -33,10 +35,12 @@ class Audited:
     place: Path
     dataset: str
     audit: Audit
+    seed: int | None = None
+    """Of a run folder: the seed whose model was audited."""
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of the command."""
-        return {"audited": str(self.place), "dataset": self.dataset} | self.audit.as_dict()
+        return {"audited": str(self.place), "seed": self.seed, "dataset": self.dataset} | self.audit.as_dict()
 
 
 def audit(
@@ -49,7 +53,8 @@ def audit(
     watcher: Watcher | None = None,
     methods: Sequence[type] = (),
 ) -> Audited:
-    """Audits the first seed of a run folder that has a model, or a saved model with the ``graph`` it has learned.
+    """Audits the first finished seed of a run folder that has a model, or a saved model with the ``graph`` it has
+    learned.
 
     ``shadows`` further runs on other splits allow the likelihood-ratio attack, and one more run with so many planted
     ``canaries`` an attack on these; both take as long as those runs, and need a run folder.
@@ -59,7 +64,7 @@ def audit(
     check_option("canaries", canaries, at_least=0)
     is_run = kind_of(folder / CONFIG) == CONFIG_KIND
     if not is_run and not holds_state(folder):
-        raise ParameterError(f"'{folder}' is neither a run folder nor a saved model: give one of these")
+        raise ParameterError(f"'{folder}' is neither a run folder nor a saved model: {_instead(folder)}")
     if is_run and graph is not None:
         raise ParameterError("a run folder says which graph it has learned: leave --graph out")
     if not is_run and (shadows or canaries):
@@ -88,12 +93,13 @@ def _of_run(
         config, described = RunConfig.from_seedless(document["run"]), document["stream"]
     except (KeyError, TypeError) as error:
         raise RunFolderError(f"'{folder / CONFIG}' is damaged: {error}") from None
-    models = sorted(place for place in folder.glob("seed-*/model") if holds_state(place))
-    if not models:
-        raise PersistenceError(
-            f"'{folder}' holds no model: of a sweep only --models keeps them; run it again with --models, or by itself"
+    seed, model = _finished_model(folder)
+    learner = load(model, methods=methods)
+    if config.dataset == GIVEN:
+        raise ParameterError(
+            f"the run in '{folder}' has learned a stream of your own, which it does not hold: "
+            f"call delome.privacy.audit(delome.load('{model}'), stream)"
         )
-    learner = load(models[0], methods=methods)
     stream = config.stream(None if data_root is None else Path(data_root), watcher.loading)
     if stream.describe() != described:
         raise RunFolderError(f"the graph '{config.dataset}' is not the one that the run in '{folder}' has learned")
@@ -112,7 +118,29 @@ def _of_run(
         planted = canary_scores(_learned(learner, learner.seed, [task for task, _, _ in tasks]), tasks, rng)
     watcher.single("attacking the model")
     found = audit_learner(learner, stream, shadows=others, canaries=planted)
-    return Audited(folder, config.dataset, found)
+    return Audited(folder, config.dataset, found, seed)
+
+
+def _instead(folder: Path) -> str:
+    """What somebody may have meant who gives a folder that cannot be audited."""
+    if kind_of(folder.parent / CONFIG) == CONFIG_KIND:
+        return f"give the run folder, '{folder.parent}'"
+    inside = sorted(file.parent for file in folder.glob(f"*/{CONFIG}") if kind_of(file) == CONFIG_KIND)
+    return f"give one of the runs that it holds, such as '{inside[0]}'" if inside else "give one of these"
+
+
+def _finished_model(folder: Path) -> tuple[int, Path]:
+    """The first seed of a run that is finished and has its model, and that model."""
+    seeds = sorted(int(place.name[5:]) for place in folder.glob("seed-*/") if place.name[5:].isdecimal())
+    finished = [seed for seed in seeds if finished_result(folder, seed) is not None]
+    for seed in finished:
+        if holds_state(model := folder / f"seed-{seed}" / "model"):
+            return seed, model
+    if not finished:
+        raise RunFolderError(f"the run in '{folder}' is not finished: resume it with the command that began it")
+    raise PersistenceError(
+        f"'{folder}' holds no model: of a sweep only --models keeps them; run it again with --models, or by itself"
+    )
 
 
 def _learned(learner: Learner, seed: int, stream: TaskStream | Sequence[Any]) -> Learner:
