@@ -103,3 +103,4 @@ def test_a_private_model_shows_its_guarantee(folder, cli):
     delome.run(GRAPH, "private", assignments=["features=8"], out="kept")
     shown = cli("audit", "kept", "-q")
     assert "guarantee: (4, 1e-05)-differential privacy of nodes" in shown.out
+    assert "it covers everything that was learned" in shown.out

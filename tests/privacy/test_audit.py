@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from delome import ERGNN, DeLoMe, FineTune, Graph, Joint, Private, Replay, SSMUniform, TaskStream, load_graph
+from delome import ERGNN, CaT, DeLoMe, FineTune, Graph, Joint, Private, Replay, SSMUniform, TaskStream, load_graph
 from delome.errors import ParameterError, StateError
 from delome.memories import Memory, MemoryBuilder
 from delome.privacy import audit
@@ -169,3 +169,16 @@ def test_a_few_copies_among_many_nodes_are_too_few_for_the_area_and_that_is_said
         verdicts.append(found["membership_auc"].verdict)
         powers.append(found["membership_auc"].power)
     assert NO_LEAK not in verdicts and max(powers) < 0.8
+
+
+def test_a_private_memory_shows_what_its_guarantee_covers(stream):
+    memory = {"memory": "private-moments", "budget": 5, "epochs": 1}
+    kinds = DeLoMe(**memory), CaT(**memory), Private(features=8)
+    accounts = [audit(learned(learner, stream), stream).privacy or {} for learner in kinds]
+    assert [each["guarantee"] for each in accounts] == ["(4, 1e-05)-differential privacy of nodes"] * 3
+    assert [len(each["releases"]) for each in accounts] == [2, 2, 2]
+    assert [each["covers"] for each in accounts] == [
+        "memory rows only: the network was trained on nodes, too",
+        *["everything that was learned"] * 2,
+    ]
+    assert audit(learned(DeLoMe(budget=5, epochs=1), stream), stream).privacy is None

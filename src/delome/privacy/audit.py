@@ -11,6 +11,7 @@ import numpy as np
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.learning import METHODS, Learner
+from delome.learning.replay import Replay
 from delome.privacy.measure import Measure
 from delome.privacy.model_audit import Scores, links, membership
 from delome.privacy.rows_audit import Measures, evidence, measures, noise, planted
@@ -23,6 +24,9 @@ from delome.streams.tasks import Task
 LEAK, NO_LEAK, BLIND = "leak found", "no leak found by this attack", "cannot tell"
 
 
+WHOLE = "everything that was learned"
+ROWS = "memory rows only: the network was trained on nodes, too"
+"""What a guarantee covers."""
 PLANTS = 10
 """How often a leak is planted, to see how often it is found."""
 ENOUGH = 0.8
@@ -152,14 +156,13 @@ def audit(
         findings["canaries"] = {
             name: each for kind, scores in canaries.items() for name, each in _compared(scores, kind, rng).items()
         }
-    account = getattr(learner, "privacy", None)
     return Audit(
         METHODS.name_of(type(learner)),
         sum(len(each.train) for each in audited),
         sum(len(each.held_out) for each in audited),
         rows,
         findings,
-        account() if callable(account) else None,
+        _guarantee(learner),
         _notes(learner, rows),
     )
 
@@ -197,6 +200,16 @@ def _links(learner: Learner, audited: Sequence[Audited], rng: np.random.Generato
         for each in (answers, answers.noise(rng), *(features.planted(rng) for _ in range(PLANTS)))
     )
     return {"link_auc": Finding(own, leaks, chance)}
+
+
+def _guarantee(learner: Learner) -> dict[str, Any] | None:
+    """What the learner, or its memory, guarantees, and how much of the model that covers; none of most."""
+    account = getattr(learner, "privacy", None)
+    if callable(account):
+        return {**account(), "covers": WHOLE}
+    if not isinstance(learner, Replay) or (found := learner.memory.privacy(learner.columns.tasks)) is None:
+        return None
+    return {**found, "covers": WHOLE if learner.train_on == "memory" else ROWS}
 
 
 def _notes(learner: Learner, rows: int) -> list[str]:

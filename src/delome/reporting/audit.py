@@ -49,4 +49,5 @@ def audit_lines(audit: Audit) -> list[str]:
     ]
     if audit.privacy is not None:
         lines.append(f"guarantee: {audit.privacy['guarantee']} ({audit.privacy['adjacency']})")
+        lines.append(f"it covers {audit.privacy['covers']}")
     return lines
