@@ -133,7 +133,7 @@ def test_what_cannot_be_audited_is_refused(stream):
         audit(learned(FineTune(epochs=1), stream), 3)
 
 
-HIGH, CHANCE, FULL = (Measure(*numbers, 9) for numbers in ((0.9, 0.8, 1, 0.5), (0.5, 0.4, 0.6, 0.5), (1, 1, 1, 1)))
+HIGH, CHANCE, FULL = Measure(0.9, 0.8, 1, 0.5, 9), Measure(0.5, 0.4, 0.6, 0.5, 9), Measure(1, 1, 1, 1, 9)
 
 
 @pytest.mark.parametrize(

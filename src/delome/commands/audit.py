@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from delome.commands.shadow_runs import shadow_configs, shadow_runs
 from delome.datasets import load_graph
 from delome.errors import ParameterError, PersistenceError, RunFolderError
-from delome.experiment import RunConfig
+from delome.experiment import RunConfig, Stop
+from delome.experiment.engine import check_engine
 from delome.experiment.folder import CONFIG, CONFIG_KIND
 from delome.experiment.options import GIVEN
 from delome.experiment.seed_folder import finished_result
@@ -22,10 +24,10 @@ from delome.persistence.state_files import holds_state
 from delome.privacy import Audit
 from delome.privacy import audit as audit_learner
 from delome.privacy.canaries import canary_scores, with_canaries
-from delome.privacy.shadows import Shadow, shadow_of
+from delome.privacy.shadows import Shadow
 from delome.progress import Watcher
 from delome.randomness import generator
-from delome.streams.task_stream import TaskStream
+from delome.streams.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,24 @@ def audit(
     graph: str | Graph | None = None,
     shadows: int = 0,
     canaries: int = 0,
+    jobs: int | None = None,
     data_root: str | Path | None = None,
     watcher: Watcher | None = None,
     methods: Sequence[type] = (),
+    stop: Stop | None = None,
 ) -> Audited:
     """Audits the first finished seed of a run folder that has a model, or a saved model with the ``graph`` it has
     learned.
 
     ``shadows`` further runs on other splits allow the likelihood-ratio attack, and one more run with so many planted
-    ``canaries`` an attack on these; both take as long as those runs, and need a run folder.
+    ``canaries`` an attack on these; both take as long as those runs, and need a run folder. Shadow runs are a sweep,
+    ``jobs`` at a time (as many as fit, by default), that is kept in the run folder: what was interrupted, or is asked
+    for again, is resumed. ``stop`` can end it early.
     """
     folder, watcher = Path(place), watcher or Watcher()
     check_option("shadows", shadows, at_least=0)
     check_option("canaries", canaries, at_least=0)
+    check_engine("local", jobs)
     is_run = kind_of(folder / CONFIG) == CONFIG_KIND
     if not is_run and not holds_state(folder):
         raise ParameterError(f"'{folder}' is neither a run folder nor a saved model: {_instead(folder)}")
@@ -71,7 +78,7 @@ def audit(
         raise ParameterError("shadows and canaries repeat a run: give a run folder, not a model")
     with watcher.watching():
         if is_run:
-            return _of_run(folder, shadows, canaries, data_root, watcher, methods)
+            return _of_run(folder, shadows, canaries, jobs, data_root, watcher, methods, stop)
         if graph is None:
             raise ParameterError(f"'{folder}' is a saved model: give the graph that it has learned with --graph")
         learner = load(folder, methods=methods)
@@ -84,9 +91,11 @@ def _of_run(
     folder: Path,
     shadows: int,
     canaries: int,
+    jobs: int | None,
     data_root: str | Path | None,
     watcher: Watcher,
     methods: Sequence[type],
+    stop: Stop | None,
 ) -> Audited:
     try:
         document = read_document(folder / CONFIG, CONFIG_KIND)
@@ -100,22 +109,31 @@ def _of_run(
             f"the run in '{folder}' has learned a stream of your own, which it does not hold: "
             f"call delome.privacy.audit(delome.load('{model}'), stream)"
         )
-    stream = config.stream(None if data_root is None else Path(data_root), watcher.loading)
+    root = None if data_root is None else Path(data_root)
+    stream = config.stream(root, watcher.loading)
     if stream.describe() != described:
         raise RunFolderError(f"the graph '{config.dataset}' is not the one that the run in '{folder}' has learned")
     others: list[Shadow] = []
     if shadows and stream.split_kind != "random":
         raise ParameterError("shadow runs need other splits, but the graph brings its own: leave --shadows out")
-    for number in range(1, shadows + 1):
-        watcher.single(f"shadow run {number} of {shadows}")
-        other = replace(config, split_seed=config.split_seed + number).cut(stream.graph)
-        others.append(shadow_of(_learned(learner, learner.seed + number, other), other))
+    if shadows:
+        configs = shadow_configs(config, learner, shadows)
+        others = shadow_runs(
+            folder,
+            configs,
+            stream.graph,
+            jobs=jobs,
+            data_root=root,
+            watcher=watcher,
+            methods=methods,
+            stop=stop,
+        )
     planted = None
     if canaries:
         watcher.single("a run with canaries")
         rng = generator(learner.seed, "canaries")
         tasks = with_canaries(list(stream), canaries, rng)
-        planted = canary_scores(_learned(learner, learner.seed, [task for task, _, _ in tasks]), tasks, rng)
+        planted = canary_scores(_learned(learner, [task for task, _, _ in tasks]), tasks, rng)
     watcher.single("attacking the model")
     found = audit_learner(learner, stream, shadows=others, canaries=planted)
     return Audited(folder, config.dataset, found, seed)
@@ -143,10 +161,9 @@ def _finished_model(folder: Path) -> tuple[int, Path]:
     )
 
 
-def _learned(learner: Learner, seed: int, stream: TaskStream | Sequence[Any]) -> Learner:
-    """A learner of the same kind that has learned another stream."""
-    parameters = {name: getattr(learner, name) for name in parameters_of(type(learner))}
-    fresh = type(learner)(**parameters | {"seed": seed})
-    for task in stream:
+def _learned(learner: Learner, tasks: Iterable[Task]) -> Learner:
+    """A learner of the same kind that has learned other tasks."""
+    fresh = type(learner)(**{name: getattr(learner, name) for name in parameters_of(type(learner))})
+    for task in tasks:
         fresh.observe(task)
     return fresh
