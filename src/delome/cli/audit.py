@@ -78,3 +78,5 @@ def audit(
         console.print(table)
     for line in audit_lines(found.audit):
         console.print(line, highlight=False, markup=False)
+    if found.file is not None:
+        console.print(f"kept for reports: {found.file}", highlight=False, markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from delome.commands.shadow_runs import shadow_configs, shadow_runs
 from delome.datasets import load_graph
 from delome.errors import ParameterError, PersistenceError, RunFolderError
 from delome.experiment import RunConfig, Stop
+from delome.experiment.audits import write_audit
 from delome.experiment.engine import check_engine
 from delome.experiment.folder import CONFIG, CONFIG_KIND
 from delome.experiment.options import GIVEN
@@ -29,6 +31,8 @@ from delome.progress import Watcher
 from delome.randomness import generator
 from delome.streams.tasks import Task
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Audited:
@@ -38,11 +42,14 @@ class Audited:
     dataset: str
     audit: Audit
     seed: int | None = None
-    """Of a run folder: the seed whose model was audited."""
+    file: Path | None = None
+    """Of a run folder: the seed whose model was audited, and where the findings are kept."""
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of the command."""
-        return {"audited": str(self.place), "seed": self.seed, "dataset": self.dataset} | self.audit.as_dict()
+        file = None if self.file is None else str(self.file)
+        about = {"audited": str(self.place), "seed": self.seed, "dataset": self.dataset, "file": file}
+        return about | self.audit.as_dict()
 
 
 def audit(
@@ -59,6 +66,8 @@ def audit(
 ) -> Audited:
     """Audits the first finished seed of a run folder that has a model, or a saved model with the ``graph`` it has
     learned.
+
+    What was found in a model of a run is kept beside it, for reports.
 
     ``shadows`` further runs on other splits allow the likelihood-ratio attack, and one more run with so many planted
     ``canaries`` an attack on these; both take as long as those runs, and need a run folder. Shadow runs are a sweep,
@@ -136,7 +145,16 @@ def _of_run(
         planted = canary_scores(_learned(learner, [task for task, _, _ in tasks]), tasks, rng)
     watcher.single("attacking the model")
     found = audit_learner(learner, stream, shadows=others, canaries=planted)
-    return Audited(folder, config.dataset, found, seed)
+    return Audited(folder, config.dataset, found, seed, _kept(folder, seed, found))
+
+
+def _kept(folder: Path, seed: int, found: Audit) -> Path | None:
+    """The file in the run folder that keeps what was found; none, and a note, where nothing can be written."""
+    try:
+        return write_audit(folder, seed, found.as_dict())
+    except PersistenceError as error:
+        log.warning("the audit is not kept: %s", error)
+        return None
 
 
 def _instead(folder: Path) -> str:
