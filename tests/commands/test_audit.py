@@ -5,6 +5,7 @@ import pytest
 
 import delome
 from delome.errors import ParameterError, PersistenceError, RunFolderError
+from delome.experiment.audits import read_audit
 from delome.persistence.documents import read_document, write_document
 
 GRAPH = "synthetic:nodes=160,classes=4,features=12"
@@ -23,6 +24,20 @@ def test_a_run_folder_is_audited_with_its_own_graph_and_split(run):
     assert "shadow_auc" in found.audit.findings["model"]
     document = found.as_dict()
     assert document["audited"] == "run" and document["raw"]["reidentified"]["value"] == 1.0
+
+
+def test_what_was_found_is_kept_beside_the_model(run, monkeypatch, caplog):
+    found = delome.audit(run)
+    assert found.file == run / "seed-0/audit.json"
+    assert read_audit(run, 0) == found.audit.as_dict()
+    assert found.as_dict()["file"] == "run/seed-0/audit.json"
+
+    def refuse(*_):
+        raise PersistenceError("cannot write 'run'")
+
+    monkeypatch.setattr("delome.experiment.audits.write_document", refuse)
+    assert delome.audit(run).file is None
+    assert "the audit is not kept: cannot write 'run'" in caplog.text
 
 
 def test_a_model_is_audited_with_a_graph_that_has_a_train_mask(folder):

@@ -9,7 +9,7 @@ from typing import Any
 
 from delome.errors import PersistenceError
 from delome.experiment.audits import audit_file, read_audit
-from delome.privacy.audit import BLIND, LEAK
+from delome.privacy.audit import BLIND, LEAK, WHOLE
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
 from delome.reporting.run_figures import AA
@@ -68,6 +68,11 @@ class Audited:
         if account is None or str(account["guarantee"]).startswith("none"):
             return None
         return float(account["epsilon"])
+
+    @property
+    def covered(self) -> bool:
+        """Whether a guarantee is one for the whole model, not for its memory rows alone."""
+        return self.epsilon is not None and self.found["privacy"]["covers"] == WHOLE
 
     def verdicts(self, verdict: str) -> int:
         """How many attacks ended with this verdict."""
@@ -130,7 +135,9 @@ def _sheet(group: Group, audits: Sequence[Audited]) -> Sheet:
                 *(Cell("–" if value is None else str(value)) for value in settings),
                 Cell(f"{each.aa:.2f}"),
                 *(_cell(each.finding(attack)) for attack in ATTACKS),
-                Cell("–" if epsilon is None else f"{epsilon:.3g}"),
+                Cell(
+                    "–" if epsilon is None else f"{epsilon:.3g}" + ("" if each.covered else " (memory rows)"), epsilon
+                ),
                 Cell(str(each.verdicts(LEAK))),
                 Cell(str(each.verdicts(BLIND))),
             ]
@@ -153,8 +160,8 @@ def _figures(group: Group, audits: Sequence[Audited]) -> Iterator[Figure]:
         caption = attack.caption + (SPACES if attack.places == MEMORY else "") + " Up and to the left is better."
         name = f"{group.name}-leaks-{attack.heading}"
         yield from _figure(name, attack.title, attack.heading, caption, audits, found, log=False)
-    spent = {each.series.label: each.epsilon for each in audits if each.epsilon is not None}
-    caption = "Learners without a guarantee have no place here. Up and to the left is better."
+    spent = {each.series.label: each.epsilon for each in audits if each.epsilon is not None and each.covered}
+    caption = "Of learners with a guarantee for the whole model. Up and to the left is better."
     yield from _figure(
         f"{group.name}-leaks-epsilon", "Guarantee against accuracy", EPSILON, caption, audits, spent, log=True
     )
