@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from delome import ERGNN, DeLoMe, FineTune, Graph, Joint, Private, Replay, SSMUniform, TaskStream, load_graph
+from delome import ERGNN, CaT, DeLoMe, FineTune, Graph, Joint, Private, Replay, SSMUniform, TaskStream, load_graph
 from delome.errors import ParameterError, StateError
 from delome.memories import Memory, MemoryBuilder
 from delome.privacy import audit
@@ -95,14 +95,14 @@ def test_the_document_has_every_measure_with_interval_and_control(stream):
         for name in ("reidentified", "membership_auc", "tpr_at_1pct_fpr", "closer_to_training"):
             each = document[where][name]
             assert each["interval"][0] <= each["value"] <= each["interval"][1]
-            assert each.keys() >= {"control", "count", "planted", "noise", "verdict"}
+            assert each.keys() >= {"control", "count", "planted", "power", "noise", "verdict"}
     assert {"membership_auc", "tpr_at_1pct_fpr", "link_auc"} <= document["model"].keys()
     assert (document["memory_rows"], document["training_nodes"], document["held_out_nodes"]) == (32, 480, 320)
 
 
 def test_words_are_recovered_from_rows_that_are_nodes(sparse_stream):
     finding = found(Replay(memory="raw", budget=10, epochs=1), sparse_stream, "raw", "words_f1")
-    assert finding.planted.value == pytest.approx(finding.measure.value, abs=0.2)
+    assert np.mean([each.value for each in finding.planted]) == pytest.approx(finding.measure.value, abs=0.2)
     assert finding.noise.value < 0.2 < finding.measure.control < finding.measure.value
 
 
@@ -129,22 +129,56 @@ def test_what_cannot_be_audited_is_refused(stream):
         audit(FineTune(), stream)
     with pytest.raises(ParameterError, match="an audit needs the tasks"):
         audit(learned(FineTune(epochs=1), stream), [])
+    with pytest.raises(ParameterError, match="an audit needs the tasks"):
+        audit(learned(FineTune(epochs=1), stream), 3)
 
 
-HIGH, CHANCE = Measure(0.9, 0.8, 1.0, 0.5, 9), Measure(0.5, 0.4, 0.6, 0.5, 9)
+HIGH, CHANCE, FULL = Measure(0.9, 0.8, 1, 0.5, 9), Measure(0.5, 0.4, 0.6, 0.5, 9), Measure(1, 1, 1, 1, 9)
 
 
 @pytest.mark.parametrize(
-    ("measure", "planted", "noise", "verdict"),
+    ("measure", "planted", "noise", "power", "verdict"),
     [
-        (HIGH, HIGH, CHANCE, LEAK),
-        (HIGH, CHANCE, CHANCE, LEAK),
-        (CHANCE, HIGH, CHANCE, NO_LEAK),
-        (CHANCE, CHANCE, CHANCE, BLIND),
-        (CHANCE, None, CHANCE, BLIND),
-        (HIGH, HIGH, HIGH, BLIND),
+        (HIGH, [HIGH], CHANCE, 1.0, LEAK),
+        (HIGH, [CHANCE], CHANCE, 0.0, LEAK),
+        (CHANCE, [HIGH], CHANCE, 1.0, NO_LEAK),
+        (CHANCE, [CHANCE], CHANCE, 0.0, BLIND),
+        (CHANCE, [], CHANCE, 0.0, BLIND),
+        (HIGH, [HIGH], HIGH, 1.0, BLIND),
+        (CHANCE, [HIGH] * 4 + [CHANCE], CHANCE, 0.8, NO_LEAK),
+        (CHANCE, [HIGH] * 3 + [CHANCE], CHANCE, 0.75, BLIND),
+        (FULL, [HIGH], CHANCE, 0.0, BLIND),  # above a control of 1 there is nothing
     ],
 )
-def test_nothing_is_concluded_where_nothing_could_be_seen(measure, planted, noise, verdict):
-    assert Finding(measure, planted, noise).verdict == verdict
+def test_nothing_is_concluded_where_nothing_could_be_seen(measure, planted, noise, power, verdict):
+    finding = Finding(measure, planted, noise)
+    assert (finding.power, finding.verdict) == (power, verdict)
+    assert finding.as_dict()["power"] == power
     assert "private" not in verdict
+
+
+def test_a_few_copies_among_many_nodes_are_too_few_for_the_area_and_that_is_said():
+    # 4 of 600 members are given away: the area grows by 4 / 1200, far less than its interval
+    stream = TaskStream(load_graph("synthetic", nodes=2000, classes=2, features=24, degree=4, noise=1.0))
+    verdicts, powers = [], []
+    for seed in range(5):
+        report = audit(learned(Replay(memory="raw", budget=4, epochs=1, seed=seed), stream), stream, seed=seed)
+        found = report.findings["raw"]
+        assert found["exact_copies"].verdict == LEAK
+        assert found["exact_copies"].power == 1.0
+        verdicts.append(found["membership_auc"].verdict)
+        powers.append(found["membership_auc"].power)
+    assert NO_LEAK not in verdicts and max(powers) < 0.8
+
+
+def test_a_private_memory_shows_what_its_guarantee_covers(stream):
+    memory = {"memory": "private-moments", "budget": 5, "epochs": 1}
+    kinds = DeLoMe(**memory), CaT(**memory), Private(features=8)
+    accounts = [audit(learned(learner, stream), stream).privacy or {} for learner in kinds]
+    assert [each["guarantee"] for each in accounts] == ["(4, 1e-05)-differential privacy of nodes"] * 3
+    assert [len(each["releases"]) for each in accounts] == [2, 2, 2]
+    assert [each["covers"] for each in accounts] == [
+        "memory rows only: the network was trained on nodes, too",
+        *["everything that was learned"] * 2,
+    ]
+    assert audit(learned(DeLoMe(budget=5, epochs=1), stream), stream).privacy is None

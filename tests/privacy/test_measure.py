@@ -46,16 +46,27 @@ def test_intervals_of_means_hold_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(2)
     hold = 0
     for _ in range(200):
-        values, others = rng.standard_normal(60) + 0.3, rng.standard_normal(60)
+        values, others = 0.1 * rng.standard_normal((2, 60)) + [[0.43], [0.4]]
         found = mean_against(values, others, np.arange(60), rng)
-        hold += found.low - found.control <= 0.3 <= found.high - found.control
+        hold += found.low - found.control <= 0.03 <= found.high - found.control
     assert hold >= 190  # of 200, at 99 %
     assert mean_against(np.empty(0), np.empty(0), np.empty(0, int), rng) is None
 
 
+def test_intervals_end_where_values_do():
+    rng = np.random.default_rng(4)
+    near, apart = np.array([1.0] * 30), np.array([1.0] * 20 + [0.0] * 10)
+    above = mean_against(near, apart, np.arange(30), rng)
+    assert above.high == 1.0 and above.low < 1.0
+    below = mean_against(np.zeros(30), 1 - near + (1 - apart) / 9, np.arange(30), rng)
+    assert below.low == 0.0
+    assert mean_against(np.zeros(30), 1 - near + (1 - apart) / 9, np.arange(30), rng, least=-1.0).low < 0
+    assert mean_against(near, near, np.arange(30), rng).saturated and not above.saturated
+
+
 def test_groups_are_drawn_as_wholes():
     rng = np.random.default_rng(3)
-    values = np.repeat(rng.standard_normal(8), 20)
+    values = np.repeat(0.5 + 0.1 * rng.standard_normal(8), 20)
     together = mean_against(values, np.zeros(160), np.repeat(np.arange(8), 20), rng)
     apart = mean_against(values, np.zeros(160), np.arange(160), rng)
     assert together.high - together.low > 3 * (apart.high - apart.low)

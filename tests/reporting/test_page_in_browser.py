@@ -54,6 +54,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     few: dict[str, Any] = {"datasets": [SMALL], "methods": ["SSM-uniform", "DeLoMe"], "assignments": ["epochs=2"]}
     papers = paper(["time", "budget-cil", "expressiveness", "embeddings"], place / "paper", quick=True, jobs=1, **few)
     found = {"run": one.report, "sweep": many.report, "paper": papers.report}
+    for method in ("ergnn", "private"):
+        delome.audit(delome.run(SMALL, method, epochs=2, budget=5, out=place / "audited" / method).folder)
+    found["audited"] = delome.report(place / "audited").file
     assert None not in found.values()
     return {name: file for name, file in found.items() if file is not None}
 
@@ -103,7 +106,7 @@ def pixels(page: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-@pytest.mark.parametrize("name", ["run", "sweep", "paper"])
+@pytest.mark.parametrize("name", ["run", "sweep", "paper", "audited"])
 def test_every_figure_is_drawn_without_a_word_or_a_request(
     name: str, screen: str, reports: dict[str, Path], opened: Callable[..., Opened]
 ) -> None:
@@ -118,7 +121,7 @@ def test_every_figure_is_drawn_without_a_word_or_a_request(
         ".chart",
         "all => all.map(each => { const b = each.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]})",
     )
-    assert len(boxes) >= {"run": 2, "sweep": 8, "paper": 8}[name]
+    assert len(boxes) >= {"run": 2, "sweep": 8, "paper": 8, "audited": 10}[name]
     for x, y, width, height in boxes:
         picture = shown[int(y) : int(y + height), int(x) : int(x + width)]
         colours = {tuple(colour) for colour in picture.reshape(-1, 3)[::7]}
@@ -237,6 +240,18 @@ def test_notes_lead_to_their_text_and_selections_and_commands_are_there(
     assert page.locator("#selection td.best").count() == 1
     assert "strength" in page.inner_text("#selection")
     assert "delome run --dataset synthetic:nodes=120,classes=6 --method finetune" in page.inner_text("#configuration")
+
+
+def test_what_memories_give_away_is_a_section_of_its_own(
+    reports: dict[str, Path], opened: Callable[..., Opened]
+) -> None:
+    page = opened(reports["audited"]).page
+    rows = page.eval_on_selector_all("#leaks tbody tr", "all => all.map(row => row.innerText)")
+    assert len(rows) == 2 and "1.000" in rows[0] and "leak" in rows[0] and "4" in rows[1]
+    assert page.locator("#leaks .chart .marks").count() == 4
+    page.locator(".switches input[value=ergnn]").uncheck()
+    page.wait_for_function("document.querySelectorAll('#leaks .mark-symbol path').length == 2")
+    assert opened(reports["sweep"]).page.locator("#leaks").count() == 0
 
 
 def test_a_page_is_printed_in_black_on_white(reports: dict[str, Path], opened: Callable[..., Opened]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,9 @@ def audit(
     canaries: Annotated[
         int, typer.Option(metavar="K", help="Odd nodes to plant in one more run, and as many to hold out.")
     ] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Shadow runs at a time.  [default: as many as fit]")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(metavar="module:Class", help="For a model of a method of your own: that method.")
     ] = None,
@@ -49,18 +53,22 @@ def audit(
     found proves nothing about other attacks.
     """
     from delome.commands import audit as run_audit
+    from delome.experiment import Stop
     from delome.learning import METHODS
     from delome.reporting.audit import audit_lines, audit_tables
 
-    with shown_progress(quiet, verbose) as watcher:
+    stop = Stop()
+    with shown_progress(quiet, verbose) as watcher, stop.on_signals() if shadows else nullcontext():
         found = run_audit(
             place,
             graph=graph,
             shadows=shadows,
             canaries=canaries,
+            jobs=jobs,
             data_root=data_root,
             watcher=watcher,
             methods=[] if method is None else [METHODS.importable(method)],
+            stop=stop,
         )
     if as_json:
         print(json.dumps(found.as_dict(), allow_nan=False))
@@ -70,3 +78,5 @@ def audit(
         console.print(table)
     for line in audit_lines(found.audit):
         console.print(line, highlight=False, markup=False)
+    if found.file is not None:
+        console.print(f"kept for reports: {found.file}", highlight=False, markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@
     events.jsonl         what happened and when, one JSON document per line
     seed-S/tasks.jsonl   until the seed is finished: what was measured after each task so far, a line for each
     seed-S/result.json   accuracies, seconds and storage after every task; matrix.csv: the matrix alone
+    seed-S/audit.json    what `delome audit` found in the model, if it was asked
     seed-S/model/        the learner after the last finished task, as `delome.load` reads it
     seed-S/progress/     inside a task: how far it has come
 

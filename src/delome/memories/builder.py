@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -66,6 +66,13 @@ class MemoryBuilder(Component, ABC):
     @abstractmethod
     def build(self, observation: Observation, context: Context) -> Memory:
         """Memory of a task alone."""
+
+    def privacy(self, tasks: Sequence[tuple[int, ...]]) -> dict[str, Any] | None:
+        """What is guaranteed to nodes of tasks with these class columns after memories of them were built, if anything.
+
+        The rows alone are meant; what a network learns of nodes that it is trained on is another matter.
+        """
+        return None
 
     def counted(self, memory: Memory, labels: np.ndarray) -> Memory:
         """The memory, which knows how many real rows with these labels it stands for."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -58,11 +59,7 @@ class PrivateMoments(MemoryBuilder):
 
     def build(self, observation: Observation, context: Context) -> Memory:
         with context.tracker.phase("memory"):
-            ledger = Ledger(
-                tuple(
-                    Release(classes, float(self.epsilon), self.delta, self.noise) for classes in context.columns.tasks
-                )
-            )
+            ledger = self.ledger(context.columns.tasks)
             ledger.refuse_more_than(self.epsilon_total)
             features = observation.graph.features[observation.train]
             width = features.shape[1]
@@ -87,6 +84,13 @@ class PrivateMoments(MemoryBuilder):
         )
         stands_for = np.maximum(np.rint(moments.counts), self.budget).astype(int).tolist()
         return replace(memory, stands_for=dict(zip(observation.classes, stands_for, strict=True)))
+
+    def ledger(self, tasks: Sequence[tuple[int, ...]]) -> Ledger:
+        """What was spent on tasks with these class columns: a release each."""
+        return Ledger(tuple(Release(each, float(self.epsilon), self.delta, self.noise) for each in tasks))
+
+    def privacy(self, tasks: Sequence[tuple[int, ...]]) -> dict[str, Any]:
+        return self.ledger(tasks).as_dict()
 
     def counted(self, memory: Memory, labels: np.ndarray) -> Memory:
         return memory  # its own counts are noisy, those of labels are not

@@ -11,9 +11,10 @@ import numpy as np
 from delome.errors import ParameterError, StateError
 from delome.graph import Graph
 from delome.learning import METHODS, Learner
+from delome.learning.replay import Replay
 from delome.privacy.measure import Measure
 from delome.privacy.model_audit import Scores, links, membership
-from delome.privacy.rows_audit import evidence, measures, noise, planted
+from delome.privacy.rows_audit import Measures, evidence, measures, noise, planted
 from delome.privacy.shadows import Shadow, likelihood_ratios
 from delome.privacy.subject import SPACES, Audited, class_rows
 from delome.randomness import generator
@@ -23,26 +24,46 @@ from delome.streams.tasks import Task
 LEAK, NO_LEAK, BLIND = "leak found", "no leak found by this attack", "cannot tell"
 
 
+WHOLE = "everything that was learned"
+ROWS = "memory rows only: the network was trained on nodes, too"
+"""What a guarantee covers."""
+PLANTS = 10
+"""How often a leak is planted, to see how often it is found."""
+ENOUGH = 0.8
+"""Share of planted leaks that an attack must find before its silence means anything."""
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One measure, the same on a planted leak and on noise, and what may be concluded."""
+    """One measure, the same on planted leaks and on noise, and what may be concluded."""
 
     measure: Measure
-    planted: Measure | None
+    planted: Sequence[Measure]
     noise: Measure | None
 
     @property
+    def power(self) -> float:
+        """Share of the planted leaks that were found; none can be where not even 1 would be above the control."""
+        if self.measure.saturated or not self.planted:
+            return 0.0
+        return sum(each.leaks for each in self.planted) / len(self.planted)
+
+    @property
     def verdict(self) -> str:
-        """A leak that noise shows too is none, and where a planted leak is not seen, nothing can be."""
+        """A leak that noise shows too is none, and where planted leaks are not seen, nothing can be."""
         if self.noise is not None and self.noise.leaks:
             return BLIND
         if self.measure.leaks:
             return LEAK
-        return NO_LEAK if self.planted is not None and self.planted.leaks else BLIND
+        return NO_LEAK if self.power >= ENOUGH else BLIND
 
     def as_dict(self) -> dict[str, Any]:
-        others = {"planted": self.planted, "noise": self.noise}
-        compared = {name: None if each is None else each.as_dict()["value"] for name, each in others.items()}
+        values = [each.value for each in self.planted]
+        compared = {
+            "planted": round(sum(values) / len(values), 6) if values else None,
+            "power": self.power,
+            "noise": None if self.noise is None else round(self.noise.value, 6),
+        }
         return self.measure.as_dict() | compared | {"verdict": self.verdict}
 
 
@@ -71,10 +92,10 @@ class Audit:
         if leaks:
             found = f"{len(leaks)} of {total} attacks found a leak"
         elif len(blind) == total:
-            return "nothing can be concluded: none of these attacks would have seen a planted leak"
+            return "nothing can be concluded: none of these attacks would reliably have seen a planted leak"
         else:
             found = "no leak found by these attacks, which proves nothing about others"
-        return found + (f"; {len(blind)} could not have seen one" if blind else "")
+        return found + (f"; {len(blind)} cannot tell" if blind else "")
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of the command."""
@@ -123,11 +144,11 @@ def audit(
         parts = list(class_rows(learner, audited, space))
         rows = sum(part.memory.shape[0] for part in parts)
         if parts:
-            own, leak, chance = (
+            own, chance, *leaks = (
                 measures([evidence(forge(part, rng), rng) for part in parts], rng)
-                for forge in (lambda part, _: part, planted, noise)
+                for forge in (lambda part, _: part, noise, *[planted] * PLANTS)
             )
-            findings[space] = {name: Finding(each, leak.get(name), chance.get(name)) for name, each in own.items()}
+            findings[space] = _findings(own, leaks, chance)
     findings["model"] = _compared(membership(learner, audited), "membership", rng) | _links(learner, audited, rng)
     if shadows:
         findings["model"] |= _compared(likelihood_ratios(learner, audited, shadows), "shadow", rng)
@@ -135,14 +156,13 @@ def audit(
         findings["canaries"] = {
             name: each for kind, scores in canaries.items() for name, each in _compared(scores, kind, rng).items()
         }
-    account = getattr(learner, "privacy", None)
     return Audit(
         METHODS.name_of(type(learner)),
         sum(len(each.train) for each in audited),
         sum(len(each.held_out) for each in audited),
         rows,
         findings,
-        account() if callable(account) else None,
+        _guarantee(learner),
         _notes(learner, rows),
     )
 
@@ -150,15 +170,23 @@ def audit(
 def _audited(learner: Learner, data: Any) -> list[Audited]:
     if is_live(data):
         return [Audited.of_graph(learner, as_graph(data))]
-    tasks = list(data)
+    tasks = list(data) if isinstance(data, Iterable) else []
     if not tasks or not all(isinstance(task, Task) for task in tasks):
         raise ParameterError("an audit needs the tasks of a stream that were learned, or a graph with a train_mask")
     return [Audited.of_task(learner, task) for task in tasks if task.index < len(learner.columns.tasks)]
 
 
 def _compared(scores: Scores, prefix: str, rng: np.random.Generator) -> dict[str, Finding]:
-    own, leak, chance = (each.measures(prefix) for each in (scores, scores.planted(rng), scores.noise(rng)))
-    return {name: Finding(each, leak.get(name), chance.get(name)) for name, each in own.items()}
+    leaks = [scores.planted(rng).measures(prefix) for _ in range(PLANTS)]
+    return _findings(scores.measures(prefix), leaks, scores.noise(rng).measures(prefix))
+
+
+def _findings(own: Measures, leaks: Sequence[Measures], chance: Measures) -> dict[str, Finding]:
+    """Measures beside those of planted leaks, and of noise, of the same names."""
+    return {
+        name: Finding(each, [leak[name] for leak in leaks if name in leak], chance.get(name))
+        for name, each in own.items()
+    }
 
 
 def _links(learner: Learner, audited: Sequence[Audited], rng: np.random.Generator) -> dict[str, Finding]:
@@ -167,11 +195,21 @@ def _links(learner: Learner, audited: Sequence[Audited], rng: np.random.Generato
     if len(answers.members) < 2 or len(answers.others) < 2:
         return {}
     alone = features.measures("link")["link_auc"]
-    own, leak, chance = (
+    own, chance, *leaks = (
         replace(each.measures("link")["link_auc"], control=max(0.5, alone.high))
-        for each in (answers, features.planted(rng), answers.noise(rng))
+        for each in (answers, answers.noise(rng), *(features.planted(rng) for _ in range(PLANTS)))
     )
-    return {"link_auc": Finding(own, leak, chance)}
+    return {"link_auc": Finding(own, leaks, chance)}
+
+
+def _guarantee(learner: Learner) -> dict[str, Any] | None:
+    """What the learner, or its memory, guarantees, and how much of the model that covers; none of most."""
+    account = getattr(learner, "privacy", None)
+    if callable(account):
+        return {**account(), "covers": WHOLE}
+    if not isinstance(learner, Replay) or (found := learner.memory.privacy(learner.columns.tasks)) is None:
+        return None
+    return {**found, "covers": WHOLE if learner.train_on == "memory" else ROWS}
 
 
 def _notes(learner: Learner, rows: int) -> list[str]:

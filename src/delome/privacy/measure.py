@@ -15,7 +15,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Measure:
-    """A number, an interval that holds it, and the value that it has where nothing leaks."""
+    """A number of at most 1, an interval that holds it, and the value that it has where nothing leaks."""
 
     value: float
     low: float
@@ -27,6 +27,11 @@ class Measure:
     def leaks(self) -> bool:
         """Whether it is above its control beyond chance."""
         return self.low > self.control
+
+    @property
+    def saturated(self) -> bool:
+        """Whether nothing could be above its control."""
+        return self.control >= 1
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -67,10 +72,10 @@ def grouped_proportion(hits: np.ndarray, groups: np.ndarray, control: float) -> 
 
 
 def mean_against(
-    values: np.ndarray, others: np.ndarray, groups: np.ndarray, rng: np.random.Generator
+    values: np.ndarray, others: np.ndarray, groups: np.ndarray, rng: np.random.Generator, least: float = 0.0
 ) -> Measure | None:
-    """Mean of values beside that of their pairs, the control; the interval is that of the paired difference, by a
-    bootstrap of whole groups, about the control."""
+    """Mean of values from ``least`` to 1 beside that of their pairs, the control; the interval is that of the paired
+    difference, by a bootstrap of whole groups, about the control."""
     if len(values) == 0:
         return None
     sums, sizes = np.bincount(groups, values.astype(np.float64) - others), np.bincount(groups)
@@ -79,7 +84,8 @@ def mean_against(
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [tail, 1 - tail]).tolist()
     control = float(np.mean(others, dtype=np.float64))
-    return Measure(float(np.mean(values, dtype=np.float64)), control + low, control + high, control, len(values))
+    value = float(np.mean(values, dtype=np.float64))
+    return Measure(value, max(least, control + low), min(1.0, control + high), control, len(values))
 
 
 def area(members: np.ndarray, others: np.ndarray) -> Measure | None:

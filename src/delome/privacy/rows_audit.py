@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,7 +119,7 @@ def measures(parts: Iterable[Evidence], rng: np.random.Generator) -> Measures:
         "exact_copies": proportion(int(copies[0].sum()), copies.shape[1], float(copies[1].mean())),
         "near_copies": mean_against(near[0], near[1], alike, rng),
         "closer_to_training": grouped_proportion((cosines[0] > cosines[1])[apart], alike[apart], 0.5),
-        "closest_cosine": mean_against(cosines[0], cosines[1], alike, rng),
+        "closest_cosine": mean_against(cosines[0], cosines[1], alike, rng, least=-1.0),
         "neighbour_gap": mean_against(gaps[0], gaps[1], alike, rng),
         "reidentified": None
         if len(identified) == 0
@@ -130,9 +130,6 @@ def measures(parts: Iterable[Evidence], rng: np.random.Generator) -> Measures:
         "tpr_at_0.1pct_fpr": hits_at(members, others, 0.001),
     }
     return {name: measure for name, measure in found.items() if measure is not None}
-
-
-Forge = Callable[[ClassRows, np.random.Generator], ClassRows]
 
 
 def planted(rows: ClassRows, rng: np.random.Generator) -> ClassRows:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from rich.table import Column, Table
 
 from delome.privacy import Audit
-from delome.privacy.audit import LEAK, NO_LEAK
+from delome.privacy.audit import ENOUGH, LEAK, NO_LEAK, PLANTS
 
 SHORT = {LEAK: "leak", NO_LEAK: "none found"}
+HEADS = ("value", "99 % interval", "control", "power")
 TITLES = {
     "raw": "memory rows against features",
     "propagated": "memory rows against propagated features",
@@ -23,7 +24,7 @@ def audit_tables(audit: Audit) -> Iterator[Table]:
     for where, found in audit.findings.items():
         table = Table(
             Column("attack", overflow="fold"),
-            *(Column(name, justify="right", no_wrap=True) for name in ("value", "99 % interval", "control")),
+            *(Column(name, justify="right", no_wrap=True) for name in HEADS),
             Column("found", no_wrap=True),
             title=TITLES[where],
             title_justify="left",
@@ -32,7 +33,8 @@ def audit_tables(audit: Audit) -> Iterator[Table]:
             measure = each.measure
             interval = f"{measure.low:.3f} … {measure.high:.3f}"
             verdict = SHORT.get(each.verdict, each.verdict)
-            table.add_row(name, f"{measure.value:.3f}", interval, f"{measure.control:.3f}", verdict)
+            numbers = f"{measure.value:.3f}", interval, f"{measure.control:.3f}", f"{each.power:.0%}"
+            table.add_row(name, *numbers, verdict)
         yield table
 
 
@@ -41,9 +43,11 @@ def audit_lines(audit: Audit) -> list[str]:
     rows = f"{audit.memory_rows} memory rows, " if audit.memory_rows else ""
     lines = [
         f"{rows}{audit.training_nodes} training nodes, {audit.held_out_nodes} held-out nodes as controls",
+        f"power: share of {PLANTS} planted leaks that the attack finds; below {ENOUGH:.0%} it cannot tell",
         *audit.notes,
         f"{audit.method}: {audit.summary}",
     ]
     if audit.privacy is not None:
         lines.append(f"guarantee: {audit.privacy['guarantee']} ({audit.privacy['adjacency']})")
+        lines.append(f"it covers {audit.privacy['covers']}")
     return lines

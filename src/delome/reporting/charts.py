@@ -152,23 +152,13 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
     return _spec(data, layers, {"y": down}, height=28 * len(data) + 4)
 
 
-def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str) -> Spec:
-    """Points of cost and AA, each with its name beside it; zero has a place on the axis."""
+def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = True) -> Spec:
+    """Points of cost and AA, each with its name beside it; on a logarithmic axis zero has a place, too."""
     looks = _scales(series, "colour", "shape")
-    least = min((row["x"] for row in data if row["x"] > 0), default=1.0)
-    with_zero = {"type": "symlog", "constant": least} if any(row["x"] <= 0 for row in data) else {"type": "log"}
-    big = max(row["x"] for row in data) >= 10_000
-    ticks = {"values": round_values([row["x"] for row in data]), "labelOverlap": True}
-    across = {
-        "field": "x",
-        "type": "quantitative",
-        "title": x,
-        "scale": {**with_zero, "nice": False, "padding": 30},
-        "axis": {"labelExpr": "format(datum.value, '.2~s')" if big else "format(datum.value, '.2~g')", **ticks},
-    }
+    across = {"field": "x", "type": "quantitative", "title": x, **_cost_axis([row["x"] for row in data], log)}
     words = [_told("label", "series"), _told("x", x, ",.4~g"), _told("mean", y, ".2f")]
     up = _measure("mean", y)
-    sides = sides_of([(row["x"], row["mean"], row["label"]) for row in data], log=True)
+    sides = sides_of([(row["x"], row["mean"], row["label"]) for row in data], log)
     data = [row | _beside(row["label"], side) for row, side in zip(data, sides, strict=True)]
     mark = {"type": "point", "filled": True, "size": 110, "opacity": 0.95}
     place = {part: {"expr": f"datum.{part}"} for part in ("align", "dx", "dy")}
@@ -180,6 +170,20 @@ def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str) -> Spec:
         },
     ]
     return _spec(data, layers, {"x": across}, height=300)
+
+
+def _cost_axis(values: Sequence[float], log: bool) -> Spec:
+    """Scale and ticks of costs."""
+    if not log:
+        return {"scale": {"zero": False, "nice": False, "padding": 30}, "axis": {"tickCount": 6, "format": ".3~g"}}
+    least = min((value for value in values if value > 0), default=1.0)
+    with_zero = {"type": "symlog", "constant": least} if min(values) <= 0 else {"type": "log"}
+    form = ".2~s" if max(values) >= 10_000 else ".2~g"
+    ticks = {"values": round_values(values), "labelOverlap": True}
+    return {
+        "scale": {**with_zero, "nice": False, "padding": 30},
+        "axis": {"labelExpr": f"format(datum.value, '{form}')", **ticks},
+    }
 
 
 def round_values(values: Sequence[float]) -> list[float]:

@@ -22,6 +22,7 @@ from delome.paper.measured import measured_alike, merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
+from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
 from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.repeating import command_of
@@ -82,14 +83,15 @@ class Contents:
     runs: int
     experiments: list[Experiment]
     comparisons: list[Comparison]
+    leaks: list[Leaks]
     selections: list[Sheet]
     configured: list[Configured]
 
     @property
     def figures(self) -> list[Figure]:
         """All figures in the order of the page."""
-        of_parts = [each.figures for each in self.experiments] + [each.figures for each in self.comparisons]
-        return [figure for figures in of_parts for figure in figures]
+        parts: list[Experiment | Comparison | Leaks] = [*self.experiments, *self.comparisons, *self.leaks]
+        return [figure for part in parts for figure in part.figures]
 
     @property
     def methods(self) -> list[Drawn]:
@@ -120,6 +122,7 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
             Comparison(group, _cards(group), group_sheet(group), curve_sheet(group), run_figures(group))
             for group in groups
         ],
+        leaks=[found for group in groups if (found := leaks_of(group, problems)) is not None],
         selections=list(_selections(folders, problems)),
         configured=[_configured(group, each) for group in groups for each in group.series],
     )
