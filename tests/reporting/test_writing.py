@@ -157,6 +157,13 @@ def test_headlines_leave_out_what_looks_back_and_memories_of_nothing(runs: Folde
         ("Fastest", "1.0 s", "finetune"),
         ("Smallest memory", "1.0 kB", "delome"),
     ]
+    assert found.comparisons[0].aside == ["joint"]
+
+
+def test_headlines_say_that_several_methods_are_best(runs: Folder, record: Make) -> None:
+    same = [record(method, metrics={"aa": 99.72}) for method in ("ergnn", "delome")]
+    (card, *_) = read_contents([runs(*same, record("cat"))], []).comparisons[0].cards
+    assert (card.number, card.whose) == ("99.7 %", "ergnn and 1 other")
 
 
 def test_figures_are_written_for_papers(runs: Folder, record: Make, tmp_path: Path) -> None:

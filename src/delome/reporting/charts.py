@@ -27,7 +27,8 @@ class Figure:
     """A figure: its name in links and files, what stands above and below it, and its specification.
 
     ``size`` is ``wide``, ``half`` or ``cell``, the share of a page that it takes; ``limits`` are those of the colours
-    of a heat map, its own and those of all it is compared with.
+    of a heat map, its own and those of all it is compared with; the ``legend`` is shown on a page, and files have
+    their own.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Figure:
     size: str = "half"
     limits: tuple[float, float] | None = None
     shared_limits: tuple[float, float] | None = None
+    legend: Sequence[Drawn] = ()
 
     @property
     def file_name(self) -> str:
@@ -124,7 +126,7 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
         "type": "nominal",
         "title": None,
         "sort": labels,
-        "axis": {"ticks": False, "domain": False},
+        "axis": {"ticks": False, "domain": False, "labelLimit": 280},
     }
     words = [_told("label", "series"), _told("mean", x, ".2f"), _told("std", "std over seeds", ".2f")]
     across = {"field": "mean", "type": "quantitative", "title": x, "axis": {"tickCount": 6}}
@@ -275,7 +277,8 @@ def _inked(part: Any) -> Any:
     if isinstance(part, dict):
         changed = {name: _inked(value) for name, value in part.items()}
         if changed.get("field") in ("label", "group") and "scale" in changed and "legend" in changed:
-            changed["legend"] = {"orient": "bottom", "columns": 3, "title": None}
+            # symbols would be as faint as the bands that share the scale
+            changed["legend"] = {"orient": "bottom", "columns": 2, "title": None, "symbolOpacity": 1}
         return changed
     if isinstance(part, list):
         return [_inked(each) for each in part]

@@ -62,6 +62,12 @@ class Comparison:
     curve: Sheet | None
     figures: list[Figure]
 
+    @property
+    def aside(self) -> list[str]:
+        """Methods that what is seen first leaves out, because they keep old graphs."""
+        found = in_order(each.method for each in self.group.series)
+        return [shown_method(name) for name in found if _needs_past(name)] if len(found) > 1 else []
+
 
 @dataclass(frozen=True)
 class Configured:
@@ -192,8 +198,10 @@ def _cards(group: Group) -> list[Card]:
         means = {label: spread[0] for label, spread in spreads.items() if spread is not None}
         means = {label: value for label, value in means.items() if metric != "bytes" or value > 0}
         if means:
-            best = (min if metric in LOWER_IS_BETTER else max)(means, key=means.__getitem__)
-            found.append(Card(of_several if len(group.series) > 1 else alone, written(means[best]), best))
+            best = (min if metric in LOWER_IS_BETTER else max)(means.values())
+            first, *others = [label for label, value in means.items() if written(value) == written(best)]
+            whose = f"{first} and {counted(len(others), 'other')}" if others else first
+            found.append(Card(of_several if len(group.series) > 1 else alone, written(best), whose))
     return found
 
 

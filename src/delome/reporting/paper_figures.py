@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from delome.paper.experiment import methods_by_label
@@ -12,8 +12,8 @@ from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of
 from delome.reporting.paper import HEADINGS
 from delome.reporting.series import short_name
 
-HOLLOW = " Hollow points were reported."
-TICK = " Ticks were reported."
+HOLLOW = "Hollow points were reported."
+TICK = "Ticks were reported."
 
 
 def series_of(found: Mapping[str, Any]) -> dict[str, Drawn]:
@@ -58,9 +58,15 @@ def _bars(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figur
         heading = HEADINGS.get(metric, metric)
         unit = heading if metric not in ("aa", "af") else {"aa": "AA, %", "af": "AF, points"}[metric]
         spec = charts.bars(data, list(series.values()), x=unit, reported=reported)
-        caption = f"Lines are one standard deviation over seeds.{TICK if reported else ''}"
+        caption = _caption("Lines", rows, TICK if reported else "")
         title = f"{heading} on {short_name(dataset)}"
         yield Figure(f"{found['name']}-{number}-{metric}", title, caption, spec)
+
+
+def _caption(marks: str, rows: Sequence[Mapping[str, Any]], reported: str) -> str:
+    """What is drawn beside means; of one seed there is no spread."""
+    spread = any(numbers.get("std") is not None for row in rows for numbers in row["metrics"].values())
+    return " ".join([*([f"{marks} are one standard deviation over seeds."] if spread else []), reported]).strip()
 
 
 def _curve(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
@@ -78,8 +84,9 @@ def _curve(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figu
         spec = charts.lines(
             data, list(series.values()), x=str(found["x"]), y=str(found["y"]), log=True, reported=reported
         )
-        caption = f"Bands are one standard deviation over seeds.{HOLLOW if reported else ''}"
-        yield Figure(f"{found['name']}-{number}-{metric}", short_name(dataset), caption, spec, "wide")
+        caption = _caption("Bands", rows, HOLLOW if reported else "")
+        legend = list(series.values())
+        yield Figure(f"{found['name']}-{number}-{metric}", short_name(dataset), caption, spec, "wide", legend=legend)
 
 
 def _maps(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
@@ -96,7 +103,9 @@ def _maps(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figur
         data = [{name: point[name] for name in ("x", "y", "group")} for point in points if point["panel"] == panel]
         title = panel.removeprefix(start)
         spec = charts.scatter(data, looks, limits)
-        yield Figure(f"{found['name']}-{number}-map-{order + 1}", title, f"{len(data)} points", spec, "cell")
+        legend = [Drawn(f"class {group}", group, look) for group, look in looks.items()]
+        name = f"{found['name']}-{number}-map-{order + 1}"
+        yield Figure(name, title, f"{len(data)} points", spec, "cell", legend=legend)
 
 
 def _limits(values: list[float]) -> tuple[float, float]:

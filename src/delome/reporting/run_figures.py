@@ -23,6 +23,10 @@ def _drawn(series: list[Series]) -> list[Drawn]:
     return [Drawn(each.label, each.method, each.look) for each in series]
 
 
+def _legend(group: Group) -> list[Drawn]:
+    return _drawn(group.drawn) if len(group.drawn) > 1 else []
+
+
 def _band(group: Group) -> str:
     """What lines and bands are, if there are several seeds."""
     return f"{BAND} " if any(len(each.row.seeds) > 1 for each in group.series) else ""
@@ -45,7 +49,7 @@ def _curves(group: Group) -> Figure:
     switch = "Switch a method off above, and the axis adapts to the others." if len(group.drawn) > 1 else ""
     caption = f"{_band(group)}{switch}{_fewer(group)}"
     size = "wide" if len(group.drawn) > 1 else "half"
-    return Figure(f"{group.name}-curve", "Average accuracy after each task", caption, spec, size)
+    return Figure(f"{group.name}-curve", "Average accuracy after each task", caption, spec, size, legend=_legend(group))
 
 
 def _forgetting(group: Group) -> Iterator[Figure]:
@@ -87,7 +91,7 @@ def _budgets(group: Group) -> Iterator[Figure]:
         return
     spec = charts.lines(data, series, x="memory rows per class", y=AA, log=True)
     caption = f"{_band(group)}A method without a budget is a level line."
-    yield Figure(f"{group.name}-budgets", "Accuracy against memory budget", caption, spec, "wide")
+    yield Figure(f"{group.name}-budgets", "Accuracy against memory budget", caption, spec, "wide", legend=series)
 
 
 def _differ(series: list[Series], name: str, value: object) -> bool:
@@ -109,7 +113,7 @@ def _trade_offs(group: Group) -> Iterator[Figure]:
                 data.append({"label": each.label, "method": each.method, "x": cost[0], "mean": accuracy[0]})
         if data:
             spec = charts.trade_off(data, _drawn(group.drawn), x=axis, y=AA)
-            yield Figure(f"{group.name}-{metric}", title, caption + _fewer(group), spec)
+            yield Figure(f"{group.name}-{metric}", title, caption + _fewer(group), spec, legend=_legend(group))
 
 
 def _matrices(group: Group) -> Iterator[Figure]:

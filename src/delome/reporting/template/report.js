@@ -4,7 +4,8 @@
   const content = JSON.parse(document.getElementById("figures").textContent);
   const views = new Map();
   const hidden = () => [...document.querySelectorAll(".switches input:not(:checked)")].map((box) => box.value);
-  const ownScale = () => document.querySelector("input[name=scale]:checked")?.value === "own";
+  const ownScale = (figure) =>
+    document.getElementById(figure.id).closest("section").querySelector(".scale input:checked")?.value === "own";
   const options = {
     renderer: "svg", config: content.config, tooltip: { theme: "custom" },
     actions: { export: true, source: false, compiled: false, editor: false },
@@ -14,7 +15,7 @@
 
   function setScale(figure, view) {
     if (!figure.limits) return;
-    const [low, high] = ownScale() ? figure.limits : figure.shared_limits;
+    const [low, high] = ownScale(figure) ? figure.limits : figure.shared_limits;
     view.signal("low", low).signal("high", high);
   }
 
@@ -44,7 +45,7 @@
       for (const [figure, view] of views) if (hasParameter(figure, "hidden")) view.signal("hidden", hidden()).runAsync();
     });
   }
-  for (const radio of document.querySelectorAll("input[name=scale]")) {
+  for (const radio of document.querySelectorAll(".scale input")) {
     radio.addEventListener("change", () => {
       for (const [figure, view] of views) { setScale(figure, view); view.runAsync(); }
     });
