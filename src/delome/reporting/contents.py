@@ -137,7 +137,7 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
 def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
     if experiments:
         named = ", ".join(str(each.found["name"]) for each in experiments)
-        return f"The paper, reported and measured: {named}"
+        return f"Experiments of the paper: {named}"
     methods = in_order(series.method for group in groups for series in group.series)
     named = methods[0] if len(methods) == 1 else counted(len(methods), "method")
     return f"{named} on {groups[0].title}" if len(groups) == 1 else f"{named} on {counted(len(groups), 'stream')}"
