@@ -16,7 +16,7 @@ from delome.reporting.terminal import literal
 DIGITS = {"seconds": 1, "bytes": 0}
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    | {"†": r"\dag{}"}
+    | {"†": r"\dag{}", "‡": r"\ddag{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 )
 
@@ -130,7 +130,7 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
         values = {name: row.settings.get(name) for name in table.columns}
         own = {name: "–" if value is None else str(value) for name, value in values.items()}
         own |= {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))}
-        # a method that is not asked as others are has a mark
+        # a method that knows more than others has a mark
         words.append(own | {"method": own.get("method", "") + row.mark})
     return words
 
