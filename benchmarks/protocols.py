@@ -34,8 +34,8 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "grown": {"test_graph": "grown"},
     "cut, inductive": {"inductive": True},
 }
-COMPARED = ("tpp", "tpp-nodes", "delome", "cat", "ssm-uniform", "ergnn", "analytic", "slda", "joint")
-ORDER = ("slda", "analytic", "ergnn", "ssm-uniform", "delome", "cat", "tpp", "joint", "tpp-nodes")
+COMPARED = ("tpp", "tpp-nodes", "delome", "puma", "cat", "ssm-uniform", "ergnn", "analytic", "slda", "joint")
+ORDER = ("slda", "analytic", "ergnn", "ssm-uniform", "delome", "cat", "puma", "tpp", "joint", "tpp-nodes")
 """The quick ones first."""
 TPPS, AT_ONCE = ("tpp", "tpp-nodes"), "joined, all tasks at once"
 BY_TIME = ("finetune", "analytic", "slda", "replay", "delome", "joint")
@@ -44,6 +44,8 @@ SEEDS = 3
 BUDGET, EPOCHS, COLUMNS = 20, 100, 512
 JOINT_EPOCHS = 25
 """Of Joint an epoch is a pass over all nodes so far, on the graphs of 35 tasks several steps."""
+PUMA_EPOCHS = 500
+"""As in its paper: each of its networks is a new one."""
 RANDOM, PRETRAIN = "features=2048", "pretrain=100"
 
 
@@ -51,6 +53,7 @@ def options(graph: str, method: str) -> dict[str, Any]:
     """What every run of a method has in common."""
     own = {"analytic": [RANDOM], "slda": [RANDOM], "tpp": [PRETRAIN], "tpp-nodes": [PRETRAIN]}.get(method, [])
     epochs = JOINT_EPOCHS if method == "joint" and graph != "amazon_computers" else EPOCHS
+    epochs = PUMA_EPOCHS if method == "puma" else epochs
     return {"method": method, "budget": BUDGET, "epochs": epochs, "assignments": [f"columns={COLUMNS}", *own]}
 
 
@@ -161,7 +164,8 @@ def tables() -> str:
             cells = [cell([line for line in of_method if line["protocol"] == each], "aa") for each in PROTOCOLS]
             counts = {len([1 for line in of_method if line["protocol"] == each]) for each in PROTOCOLS}
             seeds = "–".join(str(count) for count in sorted({min(counts), max(counts)}))
-            mark = " †" if method in METHODS and METHODS[method].judges == "batches" else ""
+            mark = " †" if METHODS[method].judges == "batches" else ""
+            mark += " ‡" if METHODS[method].learns_from == "all nodes" else ""
             text.append("| " + " | ".join([f"`{method}`{mark}", *cells, seeds]) + " |")
         text.append("")
     head = ["asked about", *GRAPHS]

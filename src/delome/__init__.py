@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         EWC,
         GEM,
         MAS,
+        PUMA,
         SLDA,
         TPP,
         TWP,
@@ -59,7 +60,7 @@ else:
             "delome.graph": "Graph",
             "delome.learning": "Learner",
             "delome.learning.saved": "load",
-            "delome.methods": "AGEM ER ERGNN EWC GEM MAS SLDA TPP TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF "
+            "delome.methods": "AGEM ER ERGNN EWC GEM MAS PUMA SLDA TPP TWP Analytic CaT DeLoMe FineTune HPNs Joint LwF "
             "Private Prototypes Replay SEMCurvature SSMDegree SSMUniform TPPNodes",
             "delome.metrics": "AccuracyMatrix",
             "delome.streams.task_stream": "TaskStream",
@@ -78,6 +79,7 @@ __all__ = [
     "EWC",
     "GEM",
     "MAS",
+    "PUMA",
     "SLDA",
     "TPP",
     "TWP",

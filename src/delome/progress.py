@@ -52,6 +52,7 @@ class Tracker:
         self.seconds: dict[str, float] = {}
         self.checkpoints = checkpoints
         self._seconds_inside = 0.0
+        self._stage = ""
 
     @contextmanager
     def phase(self, name: str, total: int = 1, done: int = 0) -> Iterator[Callable[[], None]]:
@@ -78,6 +79,15 @@ class Tracker:
             self.seconds[name] = self.seconds.get(name, 0.0) + passed - self._seconds_inside
             self._seconds_inside = inside_before + passed
 
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Inside this block `steps` have a name of their own: a task may have the same phase once more outside."""
+        before, self._stage = self._stage, f"{name} "
+        try:
+            yield
+        finally:
+            self._stage = before
+
     def steps(self, name: str, total: int, save: Callable[[], Any], load: Callable[[Any], None]) -> Iterator[int]:
         """Numbers of the steps of a phase that can be interrupted after any of them.
 
@@ -87,7 +97,7 @@ class Tracker:
         >>> list(Tracker().steps("train", 3, dict, lambda state: None))
         [0, 1, 2]
         """
-        checkpoints, first = self.checkpoints, 0
+        checkpoints, first, name = self.checkpoints, 0, self._stage + name
         if checkpoints is not None and (earlier := checkpoints.found(name)) is not None:
             first = earlier.done
             if first > total:

@@ -19,7 +19,7 @@ NOT_FINE_TUNE_AT_FIRST = {
     "lwf": "draws other initial weights",
     "delome": "adjusts logits and does not balance classes",
     "replay": "adjusts logits by default",
-    "cat": "trains on condensed rows",
+    **dict.fromkeys(["cat", "puma"], "trains on condensed rows"),
     "hpns": "is another network",
     "analytic": "has no network",
     "private": "has no network",
@@ -89,8 +89,8 @@ class Renumbered(Task):
         return observation
 
 
-CHOOSES_BY_NUMBER = {"joint", "gem", "ssm-uniform", "ssm-degree", "sem-curvature", "hpns"}
-"""Methods that read past tasks, or draw neighbours in the order of their numbers."""
+CHOOSES_BY_NUMBER = {"joint", "gem", "ssm-uniform", "ssm-degree", "sem-curvature", "hpns", "puma"}
+"""Methods that read past tasks, or draw neighbours or mix unlabelled nodes in the order of their numbers."""
 
 
 def numbered():
@@ -129,6 +129,7 @@ def easy_stream():
         ("analytic", 99, 100),
         ("delome", 95, 100),
         ("cat", 95, 100),
+        ("puma", 95, 100),
         ("ssm-uniform", 95, 100),
         ("ssm-degree", 95, 100),
         ("sem-curvature", 95, 100),

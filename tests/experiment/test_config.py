@@ -246,6 +246,7 @@ def test_the_protocol_says_how_numbers_are_measured() -> None:
         "evaluated_on": "test nodes, after each task",
         "test_nodes": "transductive",
         "asked": "one by one",
+        "learned_from": "training nodes",
     }
 
 

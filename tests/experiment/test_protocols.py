@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,26 @@ def record(**config: Any) -> Record:
     return Record(
         "runs/x", f"{own}", 0, own, {"split": "random", "tasks": 3}, {"aa": 90.0, "af": 0.0}, 3, True, [], None
     )
+
+
+def test_methods_that_learn_from_test_nodes_are_marked_unless_there_are_none(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"epochs": 2, "budget": 2, "assignments": ["hidden=4"]}
+    small = "synthetic:nodes=40,classes=4"
+    for inductive in (False, True):
+        config = RunConfig.resolve(small, "puma", inductive=inductive, **given)
+        # the method decides on it: what was run before it was declared keeps its name
+        assert replace(config, learned_from="training nodes").digest == config.digest
+        assert replace(config, learned_from="training nodes").stream_key == config.stream_key
+        found = delome.run(small, "puma", inductive=inductive, out=tmp_path / str(inductive), **given)
+        said = [line for line in summary_lines(found.result) if "learned from" in line]
+        assert said == (
+            [] if inductive else ["this method has learned from features of test nodes too: compare with care"]
+        )
+        table = tabulate(collect([tmp_path / str(inductive)]))
+        assert ("puma ‡" in markdown(table)) == (r"puma \ddag{}" in latex(table)) == (not inductive)
+        assert (
+            any(note.startswith("‡ puma: learned from features of test nodes") for note in table.footnotes) != inductive
+        )
 
 
 def test_unequal_protocols_are_columns_and_never_averaged_in_silence() -> None:

@@ -23,18 +23,19 @@ class Notebook:
         self.kept.append(Checkpoint(done, seconds, save()))
 
 
-def descended(count, checkpoints=None, lr=0.1):
-    """Draws a target for each step, and takes a step towards it."""
+def descended(count, checkpoints=None, lr=0.1, updates=1):
+    """Draws one target after the other, and takes steps towards each."""
     rows, rng = torch.ones(2, 3, requires_grad=True), generator(0, "descent")
     targets = []
 
-    def distance():
+    def draw():
         # 32 bits a number: half of a 64-bit draw is left for the next
         targets.append(torch.from_numpy(rng.integers(100, size=(2, 3), dtype=np.uint32).astype(np.float32)))
-        return (rows - targets[-1]).square().sum()
+        return lambda: (rows - targets[-1]).square().sum()
 
     network = SGC(hidden=1).network(3, 1, np.random.default_rng(0), torch.device("cpu"))
-    descend(rows, distance, lr, count, Context(network, LabelColumns("cil", []), rng, Tracker(checkpoints)))
+    context = Context(network, LabelColumns("cil", []), rng, Tracker(checkpoints))
+    descend(rows, draw, lr, count, context, updates)
     return rows.detach(), targets
 
 
@@ -49,12 +50,26 @@ def test_rows_take_the_steps_of_torchs_own_adam():
     torch.testing.assert_close(reached, rows.detach())
 
 
+def test_several_steps_towards_a_target_are_those_of_a_new_adam():
+    reached, targets = descended(2, updates=3)
+    rows = torch.ones(2, 3, requires_grad=True)
+    for target in targets:
+        optimizer = torch.optim.Adam([rows], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (rows - target).square().sum().backward()
+            optimizer.step()
+    assert len(targets) == 2
+    torch.testing.assert_close(reached, rows.detach())
+
+
+@pytest.mark.parametrize("updates", [1, 2])
 @pytest.mark.parametrize("done", [1, 2, 3, 4])
-def test_interrupted_steps_are_resumed_to_the_bit(done):
+def test_interrupted_steps_are_resumed_to_the_bit(done, updates):
     notebook = Notebook()
-    whole, targets = descended(5, notebook)
+    whole, targets = descended(5, notebook, updates=updates)
     assert [each.done for each in notebook.kept] == [1, 2, 3, 4, 5]
-    resumed, later = descended(5, Notebook(notebook.kept[done - 1]))
+    resumed, later = descended(5, Notebook(notebook.kept[done - 1]), updates=updates)
     assert torch.equal(resumed, whole)
     assert len(later) == 5 - done
     assert all(torch.equal(a, b) for a, b in zip(later, targets[done:], strict=True))

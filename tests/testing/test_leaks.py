@@ -2,10 +2,10 @@
 
 import pytest
 
-from delome import TPP, Prototypes, TPPNodes
+from delome import PUMA, TPP, Prototypes, TPPNodes
 from delome.testing import leaks_of, run_checks
 from delome.testing.leaks import MEANINGS
-from delome.testing.referee import OF_BATCHES, asked_with_other_tasks
+from delome.testing.referee import OF_ALL_NODES, OF_BATCHES, asked_with_other_tasks
 
 
 def test_a_method_that_judges_nodes_is_the_same_however_it_is_asked():
@@ -26,6 +26,15 @@ def test_task_inference_for_a_whole_batch_is_shown_by_numbers_and_named(method, 
     assert (outcome.declared is not None) == declares
     if outcome.declared is not None:
         assert "together with nodes of other tasks" in outcome.declared
+
+
+@pytest.mark.parametrize("method", [PUMA, TPP, TPPNodes])
+def test_learning_from_test_nodes_is_named_and_fails_unless_it_is_declared(method):
+    secret = type("Secret", (method,), {"learns_from": "training nodes", "__doc__": "The same without saying so."})
+    for each, declares in ((method, True), (secret, False)):
+        (outcome,) = run_checks(each, {"hidden": 16}, ["cil"], OF_ALL_NODES)
+        assert outcome.holds == declares
+        assert "features of test nodes were read" in str(outcome.declared if declares else outcome.failure)
 
 
 def test_what_is_not_declared_fails():

@@ -116,6 +116,23 @@ class Boasting(FineTune):
         return [Score(100.0, 100.0) for _ in data]
 
 
+class Counting(FineTune):
+    """Keeps the mean of the features of all nodes, whether they have labels or not."""
+
+    def forget(self):
+        super().forget()
+        self.means = []
+
+    def learn(self, observation, tracker):
+        self.means = [*self.means, float(observation.graph.features.mean())]
+        super().learn(observation, tracker)
+
+    def state(self):
+        state = super().state()
+        state.values["means"] = self.means
+        return state
+
+
 BY_NAME = {question.__name__: question for question in QUESTIONS}
 CASES = [
     (LeakingAnalytic, "asked_with_other_tasks", "0.0 % together with nodes of other tasks"),
@@ -125,6 +142,7 @@ CASES = [
     (TaskOfTheGraph, "asked_in_another_graph", "0.0 % beside nodes of other tasks"),
     (Standardising, "asked_one_by_one", "one by one"),
     (Cheating, "test_labels_do_not_matter", "predictions depend on labels of the nodes that are asked about"),
+    (Counting, "test_features_reach_over_edges_alone", "features of test nodes were read"),
     (Peeking, "test_labels_do_not_matter", "labels of held-out nodes were read while learning"),
 ]
 

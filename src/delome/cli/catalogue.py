@@ -44,6 +44,7 @@ def methods(
     for name, each in found.items():
         past = "; reads past graphs" if each["needs_past"] else ""
         past += "; must be asked about the nodes of one task together" if each["judges"] == "batches" else ""
+        past += "; learns from features of test nodes too" if each["learns_from"] == "all nodes" else ""
         origin, settings = f"{each['family']}; {each['citation']}", ", ".join(each["settings"])
         table.add_row(
             name,

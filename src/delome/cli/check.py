@@ -37,7 +37,8 @@ def check(
 
     The contract: it learns, is deterministic, carries everything in its state, keeps what it declares, survives odd
     streams, and more. The referee's questions: does a prediction depend on which other nodes are asked about, or on
-    labels of test nodes? A method that judges batches of nodes must say so, and is named here.
+    labels of test nodes, and what was learned on their features? A method that judges batches of nodes, or learns from
+    test nodes, must say so, and is named here.
 
     The leak report: the accuracy on a small stream when nodes are asked about together and one by one, and in the graph
     of their task and of all tasks.

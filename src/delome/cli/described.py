@@ -62,6 +62,7 @@ def _method(method: type[Learner]) -> dict[str, Any]:
             name for name in method.streams if name in STREAMS and {*STREAMS[name].settings} & {*method.settings}
         ],
         "judges": method.judges,
+        "learns_from": method.learns_from,
         "citation": method.citation,
     }
 

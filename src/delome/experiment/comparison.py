@@ -15,7 +15,10 @@ from delome.printable import counted
 KEYS = ("dataset", "setting", "method", "backbone", "budget")
 """What a row is always described by; other settings are added if rows differ in them."""
 
-BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks", "asked")
+DECLARED = ("asked", "learned_from")
+"""Settings that a method decides: marks tell of them."""
+
+BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks", *DECLARED)
 """Settings that are not listed among those a row averages over: how runs were measured has footnotes of its own."""
 
 HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
@@ -24,8 +27,14 @@ HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream
 TRAINED = ("epochs", "hidden", "columns")
 """Settings that most methods share and that change what a number is worth: a footnote names methods that differ."""
 
-MARK = "†"
-"""Stands after methods that must be asked about the nodes of one task together."""
+TOGETHER, ALL_NODES = "†", "‡"
+"""Stand after methods that must be asked about the nodes of one task together, and that learn from test nodes."""
+
+MARKS = {
+    TOGETHER: "asked about the nodes of one task together, which tells the task; "
+    "not comparable with methods that are asked about each node",
+    ALL_NODES: "learned from features of test nodes too, and not only where edges lead from them to training nodes",
+}
 
 MEASURED = ("dataset", "class_order", "inter_task_edges", "test_graph", "inductive", "stream_kind")
 """Settings that rows must share to be compared, beside how they were split."""
@@ -69,9 +78,15 @@ class Row:
 
     @property
     def mark(self) -> str:
-        """Stands after the method's name if its predictions depend on which nodes are asked about together."""
-        together = any(record.config.get("asked") == "together" for record in self.records)
-        return f" {MARK}" if together else ""
+        """Stands after the name of a method that knows more than others."""
+        found = [record.config for record in self.records]
+        marks = {
+            TOGETHER: any(config.get("asked") == "together" for config in found),
+            ALL_NODES: any(
+                config.get("learned_from") == "all nodes" and not config.get("inductive") for config in found
+            ),
+        }
+        return "".join(f" {mark}" for mark, stands in marks.items() if stands)
 
     def spread(self, metric: str) -> tuple[float, float] | None:
         """Mean and standard deviation over seeds; none if it is undefined."""
@@ -282,11 +297,9 @@ def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) 
         if len(graphs) > 1:
             notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
     notes += _trained_unlike(table) + _unusual(shown_records)
-    if marked := sorted({str(row.settings.get("method")) for row in table.rows if row.mark}):
-        notes.append(
-            f"{MARK} {', '.join(marked)}: asked about the nodes of one task together, which tells the task; "
-            "not comparable with methods that are asked about each node"
-        )
+    for mark, meaning in MARKS.items():
+        if marked := sorted({str(row.settings.get("method")) for row in table.rows if mark in row.mark}):
+            notes.append(f"{mark} {', '.join(marked)}: {meaning}")
     counts = sorted({len(row.seeds) for row in table.rows})
     if len(counts) > 1:
         notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")

@@ -51,6 +51,7 @@ class RunConfig:
     inductive: bool = False
     stream_kind: str = "classes"
     asked: str = "one by one"
+    learned_from: str = "training nodes"
 
     @classmethod
     def resolve(cls, dataset: str = "digits", method: str = "delome", **options: Any) -> Self:
@@ -94,6 +95,7 @@ class RunConfig:
             inductive=options.inductive,
             stream_kind=written(kind),
             asked="together" if learner.judges == "batches" else "one by one",
+            learned_from=learner.learns_from,
         )
 
     def learner(self, seed: int) -> Learner:
@@ -174,13 +176,14 @@ class RunConfig:
     def stream_key(self) -> str:
         """What two configurations share exactly if they are of the same stream."""
         return json.dumps(
-            {name: value for name, value in self.seedless.items() if name not in ("method", "parameters", "asked")}
+            {name: value for name, value in self.seedless.items() if name not in ("method", "parameters", *_DECLARED)}
         )
 
     @property
     def digest(self) -> str:
         """Short hash that two configurations share exactly if they differ in nothing but seeds."""
-        return hashlib.sha256(json.dumps(self.seedless, sort_keys=True).encode()).hexdigest()[:8]
+        told_apart = {name: value for name, value in self.seedless.items() if name != "learned_from"}  # by the method
+        return hashlib.sha256(json.dumps(told_apart, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def slug(self) -> str:
@@ -222,10 +225,19 @@ class RunConfig:
             "evaluated_on": "test nodes, after each task",
             "test_nodes": Protocol(self.test_graph, self.inductive).test_nodes,
             "asked": self.asked,
+            "learned_from": self.learned_from,
         }
 
 
-_USUAL = {"inductive": False, "stream_kind": "classes", "asked": "one by one"}
+_DECLARED = ("asked", "learned_from")
+"""Settings that the method decides."""
+
+_USUAL = {
+    "inductive": False,
+    "stream_kind": "classes",
+    "asked": "one by one",
+    "learned_from": "training nodes",
+}
 """Settings of a configuration that are not part of its hash unless they are others."""
 
 

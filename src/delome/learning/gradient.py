@@ -92,11 +92,15 @@ class GradientLearner(Learner):
                 self.grow(observation.num_classes)
             examples = self.examples(observation)
         task = self.begin(observation, examples, tracker)
+        self.fit(task)
+        task.finish()
+
+    def fit(self, task: TaskTraining) -> None:
+        """Trains the network on a task."""
         assert self.optimizer is not None
-        schedule = Schedule(self.batch_size, self.seed, observation.index, self.passes)
+        schedule = Schedule(self.batch_size, self.seed, task.observation.index, self.passes)
         checkpointed = Checkpointed(self.trained, self.load_trained)
         train(task, self.optimizer, self.epochs, schedule, checkpointed)
-        task.finish()
 
     def reset(self, features: int, outputs: int, draw: int = 0) -> None:
         """Fresh network and optimiser; ``draw`` numbers the initialisation."""

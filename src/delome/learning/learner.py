@@ -88,9 +88,10 @@ class Learner(Configured, ABC):
 
     Capabilities are class attributes: the ``settings`` a method works in, whether it ``needs_past`` graphs, what it
     ``keeps`` between tasks, the values of its parameters that a selection should ``search``, the ``streams`` it can
-    learn, and whether it ``judges`` nodes or whole batches of them. A method whose state must not depend on private
-    data too closely may not keep fingerprints of live data (``keeps_fingerprints``), and one that draws secret
-    randomness says with which parameters it repeats itself (``repeats_with``).
+    learn, whether it ``judges`` nodes or whole batches of them, and whether it ``learns_from`` training nodes alone. A
+    method whose state must not depend on private data too closely may not keep fingerprints of live data
+    (``keeps_fingerprints``), and one that draws secret randomness says with which parameters it repeats itself
+    (``repeats_with``).
     """
 
     setting: Annotated[Setting, Param("class-incremental (cil) or task-incremental (til)")] = "cil"
@@ -107,6 +108,9 @@ class Learner(Configured, ABC):
     search: ClassVar[tuple[dict[str, tuple[Any, ...]], ...]] = ()
     judges: ClassVar[Literal["nodes", "batches"]] = "nodes"
     """``batches``: predictions depend on which nodes are asked about at the same time, which every table says."""
+    learns_from: ClassVar[Literal["training nodes", "all nodes"]] = "training nodes"
+    """``all nodes``: of nodes without labels, test nodes among them, more is learned from than what reaches training
+    nodes over edges, which every table says."""
     streams: ClassVar[tuple[str, ...]] = ("classes", "time", "domains", "blurry")
     """Kinds of stream it can learn, in those of its ``settings`` that they have."""
     keeps_fingerprints: ClassVar[bool] = True

@@ -79,10 +79,14 @@ class Replay(GradientLearner):
             bank = self.remembered(observation, tracker)
         if self.train_on == "memory":
             assert bank is not None
-            with tracker.phase("prepare"):
-                return self.replaying(observation, bank.examples(self.network), tracker, MemoryBank(), bank)
+            return self.in_memory(observation, bank, tracker)
         replayed = bank if bank is not None and len(self.bank) and self.setting == "cil" else self.bank
         return self.replaying(observation, examples, tracker, replayed, bank)
+
+    def in_memory(self, observation: Observation, bank: MemoryBank, tracker: Tracker) -> ReplayTraining:
+        """The training on memories alone."""
+        with tracker.phase("prepare"):
+            return self.replaying(observation, bank.examples(self.network), tracker, MemoryBank(), bank)
 
     def replaying(self, *arguments: Any) -> ReplayTraining:
         """The training of a task, of what `ReplayTraining` takes beside the learner."""

@@ -1,4 +1,4 @@
-"""Rows learned by Adam with fresh random networks at every step: the loop that sampled matchings share."""
+"""Rows learned by Adam with one random network after the other: the loop that sampled matchings share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from delome.memories.builder import Context
 from delome.persistence.state import State
 
 
-def descend(rows: Tensor, distance: Callable[[], Tensor], lr: float, count: int, context: Context) -> None:
-    """Minimises ``distance`` in ``rows`` by ``count`` steps of Adam; they can be interrupted after any of them.
+def descend(
+    rows: Tensor,
+    draw: Callable[[], Callable[[], Tensor]],
+    lr: float,
+    count: int,
+    context: Context,
+    updates: int = 1,
+) -> None:
+    """Minimises in ``rows`` the distances under ``count`` random networks, each of which ``draw`` gives, by Adam.
 
-    Random draws continue where an interrupted process had stopped.
+    One step is taken for each network, or several ``updates``, for which Adam starts anew. After any network it can be
+    interrupted; random draws continue where an interrupted process had stopped.
     """
     rng = context.rng
     optimizer = torch.optim.Adam([rows], lr=lr, fused=True)
@@ -42,12 +50,16 @@ def descend(rows: Tensor, distance: Callable[[], Tensor], lr: float, count: int,
         rng.bit_generator.state = drawn | {name: state.value(name) for name in ("has_uint32", "uinteger")}
 
     for step in context.tracker.steps("memory", count, save, load):
-        optimizer.zero_grad()
-        reached = distance()
-        if not reached.isfinite():
-            raise DivergenceError(
-                f"the memory's distance to its task is not finite in step {step}: "
-                "try a smaller memory.lr, or scale the features"
-            )
-        reached.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
-        optimizer.step()
+        distance = draw()
+        if updates > 1:
+            optimizer.state.clear()
+        for _ in range(updates):
+            optimizer.zero_grad()
+            reached = distance()
+            if not reached.isfinite():
+                raise DivergenceError(
+                    f"the memory's distance to its task is not finite in step {step}: "
+                    "try a smaller memory.lr, or scale the features"
+                )
+            reached.backward()  # not autograd.grad: fused Adam needs gradients laid out like their parameter
+            optimizer.step()

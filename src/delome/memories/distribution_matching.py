@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
@@ -40,7 +41,8 @@ class DistributionMatching(MemoryBuilder):
 
     ``encoders="exact"`` minimises the expectation over encoders in closed form (`Kernel.embedding`), starting from
     mixtures of rows; a number takes one Adam step of ``lr`` for each of so many encoders of ``encoder_width`` units, as
-    in the paper, starting from raw features of random training nodes. Real rows are propagated as many hops as the
+    in the paper, starting from raw features of random training nodes; or ``encoder_updates`` steps of a new Adam (PUMA,
+    Liu et al., 2023). Real rows are propagated as many hops as the
     backbone does, learned rows are read as they are: the memory lives in propagated space. Columns that no node uses
     stay zero.
     """
@@ -50,6 +52,9 @@ class DistributionMatching(MemoryBuilder):
     ] = "exact"
     lr: Annotated[float, Param("Adam's step size of the memory rows, with a number of encoders", above=0)] = 1e-3
     encoder_width: Annotated[int, Param("units of a random encoder; in closed form very many", at_least=1)] = 512
+    encoder_updates: Annotated[
+        int, Param("steps with each encoder; if there are several, Adam starts anew for each encoder", at_least=1)
+    ] = 1
     encoder_hops: Annotated[
         int | None, Param("propagation steps before the encoder; none = as many as the backbone", at_least=0)
     ] = None
@@ -80,10 +85,10 @@ class DistributionMatching(MemoryBuilder):
         real, real_sizes = torch.cat(task.real).to(device), [len(part) for part in task.real]
         rows, sizes = torch.cat(task.start).to(device).requires_grad_(), [len(part) for part in task.start]
 
-        def distance() -> Tensor:
+        def draw() -> Callable[[], Tensor]:
             encoder = uniform(rng, (len(task.columns), self.encoder_width), bound).to(device)
             wanted = mean_embeddings(real, encoder, real_sizes)
-            return distribution_distance(wanted, mean_embeddings(rows, encoder, sizes))
+            return lambda: distribution_distance(wanted, mean_embeddings(rows, encoder, sizes))
 
-        descend(rows, distance, self.lr, encoders, context)
+        descend(rows, draw, self.lr, encoders, context, self.encoder_updates)
         return task.remember(observation, list(rows.detach().split(sizes)))

@@ -116,15 +116,19 @@ class GradientMatching(MemoryBuilder):
         sizes = torch.tensor(memory.sizes, device=device)
         everything = Stacked.of(real, device) if max(map(len, real)) <= REAL_BATCH else None
 
-        def distance() -> Tensor:
+        def draw() -> Callable[[], Tensor]:
             first, second = draw_network()
             with torch.no_grad():
                 shown = everything or Stacked.of([_sample(part, context.rng) for part in real], device)
                 wanted = class_gradients(shown, first, second, targets, self.match_loss)
-            reached = class_gradients(memory, first, second, targets, self.match_loss)
-            return (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
 
-        descend(memory.rows, distance, self.lr, self.networks, context)
+            def distance() -> Tensor:
+                reached = class_gradients(memory, first, second, targets, self.match_loss)
+                return (sizes / sizes.max() * gradient_distance(wanted, reached)).sum()
+
+            return distance
+
+        descend(memory.rows, draw, self.lr, self.networks, context)
         return list(memory.rows.detach().cpu().split(memory.sizes))
 
 

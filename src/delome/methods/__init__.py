@@ -14,6 +14,7 @@ from delome.methods.hpns import HPNs  # isort: skip
 from delome.methods.ergnn import ERGNN  # isort: skip
 from delome.methods.ssm import SEMCurvature, SSMDegree, SSMUniform  # isort: skip
 from delome.methods.cat import CaT  # isort: skip
+from delome.methods.puma import PUMA  # isort: skip
 from delome.methods.delome import DeLoMe  # isort: skip
 from delome.methods.analytic import Analytic  # isort: skip
 from delome.methods.slda import SLDA  # isort: skip
@@ -32,6 +33,7 @@ __all__ = [
     "GEM",
     "MAS",
     "METHODS",
+    "PUMA",
     "SLDA",
     "TPP",
     "TWP",

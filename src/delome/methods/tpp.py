@@ -116,6 +116,7 @@ class TPP(Learner):
     weight_decay: Annotated[float, Param("how strongly prompts and heads shrink", at_least=0)] = 5e-4
 
     judges: ClassVar[Literal["nodes", "batches"]] = "batches"
+    learns_from: ClassVar[Literal["training nodes", "all nodes"]] = "all nodes"
     streams: ClassVar[tuple[str, ...]] = ("classes", "time", "domains")
     family = "task inference"
     keeps = FootprintFormula("0", "T·F + (T - 1)·(2·k·F + k) + C·h + C", "4·T·F + 4·(T - 1)·(2·k·F + k) + 4·C·h + 4·C")

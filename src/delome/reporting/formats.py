@@ -20,7 +20,7 @@ SELECTION = "selection"
 NONE = "–"
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    | {"†": r"\dag{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "–": "--"}
+    | {"†": r"\dag{}", "‡": r"\ddag{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "–": "--"}
     | {"✓": r"\checkmark{}", "✗": r"\textsf{x}", "ε": r"$\varepsilon$"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 )
@@ -182,7 +182,7 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
         values = {name: row.settings.get(name) for name in table.columns}
         own = {name: NONE if value is None else str(value) for name, value in values.items()}
         own |= {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))}
-        # a method that is not asked as others are has a mark
+        # a method that knows more than others has a mark
         words.append(own | {"method": own.get("method", "") + row.mark})
     return words
 

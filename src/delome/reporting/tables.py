@@ -13,6 +13,7 @@ from delome.reporting.terminal import literal
 from delome.streams.protocol import TEST_GRAPHS
 
 ASKED_TOGETHER = "this method must be asked about the nodes of one task together: not comparable with others"
+LEARNED_FROM_ALL = "this method has learned from features of test nodes too: compare with care"
 FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
 """Characters of the columns beside the matrix, of a column of accuracies, and of one that stands for many."""
 
@@ -95,6 +96,8 @@ def summary_lines(result: RunResult) -> list[str]:
         )
     if config.asked == "together":
         lines.append(ASKED_TOGETHER)
+    if config.learned_from == "all nodes" and not config.inductive:
+        lines.append(LEARNED_FROM_ALL)
     if "relative_loss" in result.reports:
         lossless = 100 * (1 - result.reports["relative_loss"])
         lines.append(

@@ -1,7 +1,8 @@
 """The referee's questions: does a method know anything that a class-incremental learner may not know?
 
 A prediction may depend on a node, its neighbourhood and what was learned. It must not depend on which other nodes are
-asked about at the same time, on the rest of the graph, on labels of test nodes, or on graphs of the past.
+asked about at the same time, on the rest of the graph, on labels of test nodes, or on graphs of the past. What is
+learned may depend on features of test nodes only where they are propagated to training nodes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from delome.graph import Graph
-from delome.graph.sparse import stack
+from delome.graph.sparse import stack, to_dense
 from delome.learning import Learner
 from delome.metrics import Score
+from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Task
 from delome.testing.subject import Subject, same_state
 
@@ -98,6 +100,20 @@ def test_labels_do_not_matter(subject: Subject) -> None:
         assert (predicted[0] == predicted[1]).all(), "predictions depend on labels of the nodes that are asked about"
 
 
+def test_features_reach_over_edges_alone(subject: Subject) -> None:
+    """what is learned does not depend on features of test nodes that have no neighbours"""
+    graph = subject.graph()
+    nodes = np.concatenate([task.nodes[task.test] for task in TaskStream(graph)])
+    edges = np.stack(graph.adjacency.nonzero())
+    edges = edges[:, ~np.isin(edges, nodes).any(axis=0)]
+    features = to_dense(graph.features)
+    others = features.copy()
+    others[nodes] *= -1
+    streams = [TaskStream(Graph(edges, each, graph.labels)) for each in (features, others)]
+    first, second = (subject.learned(stream).state() for stream in streams)
+    assert same_state(first, second), "features of test nodes were read that no edge leads from to training nodes"
+
+
 def _assert_same(
     learner: Learner, task: Task, expected: np.ndarray, found: np.ndarray, how: str, order: np.ndarray | None = None
 ) -> None:
@@ -131,8 +147,12 @@ QUESTIONS: tuple[Callable[[Subject], None], ...] = (
     asked_in_another_graph,
     accuracy_is_that_of_predictions,
     test_labels_do_not_matter,
+    test_features_reach_over_edges_alone,
 )
 """What the referee asks. (Graphs of the past are closed by the observation itself.)"""
 
 OF_BATCHES = (asked_one_by_one, asked_with_other_tasks, asked_in_another_graph)
 """What a method cannot pass that judges batches of nodes, and says so."""
+
+OF_ALL_NODES = (test_features_reach_over_edges_alone,)
+"""What a method cannot pass that learns from all nodes, and says so."""

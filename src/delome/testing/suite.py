@@ -9,7 +9,7 @@ from typing import Any
 from delome.learning import Learner
 from delome.streams.columns import Setting
 from delome.testing.checks import CHECKS
-from delome.testing.referee import OF_BATCHES, QUESTIONS
+from delome.testing.referee import OF_ALL_NODES, OF_BATCHES, QUESTIONS
 from delome.testing.subject import Subject
 
 
@@ -50,8 +50,11 @@ def run_checks(
 
 
 def is_declared(method: type[Learner], check: Callable[[Subject], None]) -> bool:
-    """Whether a method says itself that it does not pass a question of the referee: one that judges batches."""
-    return method.judges == "batches" and check in OF_BATCHES
+    """Whether a method says itself that it does not pass a question of the referee: one that judges batches, or learns
+    from nodes without labels."""
+    return (method.judges == "batches" and check in OF_BATCHES) or (
+        method.learns_from == "all nodes" and check in OF_ALL_NODES
+    )
 
 
 def check_method(

@@ -46,6 +46,15 @@ def test_a_graph_comes_back_as_it_was(graph: Graph, folder: Path) -> None:
     assert again.undirected == graph.undirected
 
 
+def test_years_of_nodes_come_back_unless_they_are_not_one_number_for_each(tmp_path: Path) -> None:
+    dated = Graph([[0], [1]], np.eye(2), [0, 1], node_attributes={"node_year": [2011, 2010]})
+    converted.write(dated, tmp_path / "dated", ABOUT, {})
+    again = converted.read(tmp_path / "dated", ABOUT, MOST)
+    assert again is not None and again.attributes["node_year"].tolist() == [2011, 2010]
+    converted.write(dated._like(attributes={"node_year": np.arange(3)}), tmp_path / "three", ABOUT, {})
+    assert converted.read(tmp_path / "three", ABOUT, MOST) is None
+
+
 @pytest.mark.parametrize("undirected", [True, False])
 def test_whether_edges_count_in_both_directions_comes_back(undirected: bool, tmp_path: Path) -> None:
     directed = Graph([[0], [1]], np.eye(2), [0, 1], undirected=undirected)

@@ -32,6 +32,8 @@ def test_both_layouts_give_the_graph_that_was_written(
     mini.assert_equals(reading.graph, undirected=undirected)
     assert reading.published_edges == 24
     assert reading.graph.adjacency.indices.dtype == np.int32
+    assert reading.graph.attributes.keys() == {"node_year"}
+    assert np.array_equal(reading.graph.attributes["node_year"], mini.years)
 
 
 def test_published_edges_count_loops_and_repetitions_as_stored(mini: Any, tmp_path: Path, unpack: Unpack) -> None:
@@ -50,7 +52,22 @@ def test_a_folder_without_mapping_and_split_is_enough(mini: Any, tmp_path: Path,
     members = {name: content for name, content in mini.ogb_text().items() if Path(name).name in ogb.TEXT_LAYOUT}
     graph = read(members, tmp_path, unpack).graph
     mini.assert_equals(graph, undirected=False)
-    assert graph.class_names is None
+    assert graph.class_names is None and graph.attributes == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"2010\n", "node attribute 'node_year' must be one number for each of the 12 nodes"),
+        (b"2010,1\n" * 12, "node_year.csv.gz"),
+        (b"soon\n" * 12, "node_year.csv.gz"),
+    ],
+)
+def test_years_that_are_not_one_for_each_node_are_refused(
+    text: bytes, reason: str, mini: Any, tmp_path: Path, unpack: Unpack, refusal: Refusal
+) -> None:
+    members = mini.ogb_text() | {"mini/raw/node_year.csv.gz": gzip.compress(text)}
+    assert reason in refusal(lambda: read(members, tmp_path, unpack))
 
 
 def test_features_in_text_are_mapped_not_loaded(mini: Any, tmp_path: Path, unpack: Unpack) -> None:
@@ -138,6 +155,7 @@ def test_a_binary_file_without_its_arrays_is_refused(
         ("raw/num-node-list", b"1" * 10_000_000),
         ("raw/edge", b"1,2\n" * 1_000_000),
         ("raw/node-label", b"1\n" * 1_000_000),
+        ("raw/node_year", b"1\n" * 1_000_000),
         ("raw/node-feat", b"1,2,3,4\n" * 1_000_000),
         ("mapping/labelidx2arxivcategeory", b"i,n\n" + b"x" * 1_000_000),
     ],

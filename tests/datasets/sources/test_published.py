@@ -25,6 +25,7 @@ from delome.datasets.fetching.reading import Statistics
 from delome.datasets.sources import ogb, reddit
 from delome.datasets.sources.published import PUBLISHED, Published
 from delome.persistence.reading import sha256_of
+from delome.streams import Cutting, Time
 
 Refusal = Callable[[Callable[[], object]], str]
 Unpack = Callable[[dict[str, bytes], Path], None]
@@ -34,6 +35,7 @@ CONVERTED = {"checksums.json", "converted", "converted/manifest.json", "converte
     f"converted/adjacency_{part}.npy" for part in ("indices", "indptr")
 }
 DENSE = CONVERTED | {"converted/features.npy"}
+DATED = DENSE | {"converted/node_year.npy"}
 
 
 @pytest.fixture
@@ -78,7 +80,28 @@ def test_the_text_layout_of_ogb(arxiv: Published, mini: Any, root: Path, files_i
     mini.assert_equals(graph, undirected=False)
     assert graph.class_names == ("arxiv cs na", "arxiv cs mm", "logic, in cs")
     assert isinstance(graph.features, np.memmap)
-    assert files_in(root / "mini") == DENSE | {"mini.zip"}
+    assert files_in(root / "mini") == DATED | {"mini.zip"}
+
+
+def test_years_are_converted_too_and_a_stream_can_be_cut_by_them(arxiv: Published, mini: Any, root: Path) -> None:
+    for _ in range(2):  # from the archive, and from the converted form
+        graph = arxiv.load(root)
+        assert np.array_equal(graph.attributes["node_year"], mini.years)
+    graph = graph.with_labels(np.tile([0, 0, 0, 1, 1, 1], 2))
+    graph.attributes["node_year"] = np.repeat([2011, 2010], 6)
+    assert [sorted(task.nodes.tolist()) for task in Time()(graph, Cutting())] == [[*range(6, 12)], [*range(6)]]
+
+
+def test_a_form_that_was_converted_without_years_is_made_again(arxiv: Published, mini: Any, root: Path) -> None:
+    assert PUBLISHED["arxiv"].attributes == ("node_year",) and PUBLISHED["products"].attributes == ()
+    arxiv.load(root)
+    place = root / "mini/converted"
+    manifest = json.loads((place / "manifest.json").read_text())
+    del manifest["files"]["node_year.npy"]
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    (place / "node_year.npy").unlink()
+    assert arxiv.load(root).attributes == {}  # nothing says that there should be years
+    assert np.array_equal(replace(arxiv, attributes=("node_year",)).load(root).attributes["node_year"], mini.years)
 
 
 def test_products_get_the_reverse_of_each_edge(arxiv: Published, mini: Any, root: Path) -> None:
@@ -90,7 +113,7 @@ def test_the_binary_layout_of_ogb(
 ) -> None:
     server.files["/data/mini.zip"] = zipped(mini.ogb_binary())
     mini.assert_equals(arxiv.load(root), undirected=False)
-    assert files_in(root / "mini") == DENSE | {"mini.zip"}
+    assert files_in(root / "mini") == DATED | {"mini.zip"}
 
 
 def test_the_layout_of_reddit(
@@ -229,7 +252,7 @@ def test_what_a_killed_process_left_is_removed(
     (root / "mini/.working-abc/new/labels.npy").write_bytes(b"half")
     (root / "mini/.lock").touch()
     arxiv.load(root)
-    assert files_in(root / "mini") == DENSE | {"mini.zip"}
+    assert files_in(root / "mini") == DATED | {"mini.zip"}
 
 
 def test_two_loads_at_once_share_one_download(
@@ -245,7 +268,7 @@ def test_two_loads_at_once_share_one_download(
     for graph in graphs:
         mini.assert_equals(graph, undirected=False)
     assert len(server.asked) == 1
-    assert files_in(root / "mini") == DENSE | {"mini.zip"}
+    assert files_in(root / "mini") == DATED | {"mini.zip"}
 
 
 def test_an_interrupted_download_is_continued_by_the_next_load(
@@ -257,7 +280,7 @@ def test_an_interrupted_download_is_continued_by_the_next_load(
     server.asked.clear()
     mini.assert_equals(arxiv.load(root), undirected=False)
     assert server.asked == [f"bytes={100 * ATTEMPTS}-"]
-    assert files_in(root / "mini") == DENSE | {"mini.zip"}
+    assert files_in(root / "mini") == DATED | {"mini.zip"}
 
 
 def test_offline_the_missing_file_and_its_place_are_named(

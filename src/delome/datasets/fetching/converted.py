@@ -26,9 +26,11 @@ FORMAT = 2
 """Raised whenever the same raw files would be converted differently: older forms are then made again."""
 
 PARTS = ("data", "indices", "indptr")
+ATTRIBUTES = ("node_year",)
 FILES = {
     "labels.npy",
     "features.npy",
+    *(f"{name}.npy" for name in ATTRIBUTES),
     *(f"{matrix}_{part}.npy" for matrix in ("adjacency", "features") for part in PARTS),
 }
 
@@ -38,6 +40,7 @@ def write(graph: Graph, folder: Path, about: dict[str, Any], sources: dict[str, 
     folder.mkdir()
     arrays = _csr_parts("adjacency", graph.adjacency) | {"labels": np.asarray(graph.labels)}
     arrays.pop("adjacency_data")  # all true
+    arrays |= {name: graph.attributes[name] for name in ATTRIBUTES if name in graph.attributes}
     if isinstance(graph.features, np.ndarray):
         arrays["features"] = graph.features
     else:
@@ -81,18 +84,22 @@ def read(folder: Path, about: dict[str, Any], most: int) -> Graph | None:
         adjacency = _csr("adjacency", arrays, (nodes, nodes))
         features = arrays["features"] if "features" in arrays else _csr("features", arrays, (nodes, width))
         names, undirected = manifest["class_names"], manifest["undirected"]
+        attributes = {name: np.array(arrays[name]) for name in ATTRIBUTES if name in arrays}
         well_formed = (
             features.shape == (nodes, width)
             and features.dtype == np.float32
             and labels.shape == (nodes,)
             and labels.dtype == np.int64
             and labels.min() >= -1
+            and all(each.shape == (nodes,) and each.dtype.kind in "fiub" for each in attributes.values())
             and (names is None or _are_names(names, labels.max() + 1))
             and type(undirected) is bool
         )
         if not well_formed:
             return None
-        return Graph._trusted(adjacency, features, labels, names and tuple(names), undirected=undirected)
+        return Graph._trusted(
+            adjacency, features, labels, names and tuple(names), undirected=undirected, attributes=attributes
+        )
     except Exception:  # a file from elsewhere may fail anywhere
         return None
 

@@ -1,7 +1,8 @@
 """Node-property datasets of the Open Graph Benchmark (Hu et al., 2020), in their text and their binary layout.
 
 The archives also hold ``split/`` (the benchmark's own split, not used: streams split every class by their own
-protocol) and ``mapping/`` (what the ids stand for; the names of the classes are taken from it if it exists).
+protocol) and ``mapping/`` (what the ids stand for; the names of the classes are taken from it if it exists). Years of
+nodes are read if there are any.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +24,19 @@ from delome.graph import Graph
 TEXT_LAYOUT = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz", "num-node-list.csv.gz", "num-edge-list.csv.gz")
 BINARY_LAYOUT = ("data.npz", "node-label.npz")
 LAYOUTS = (TEXT_LAYOUT, BINARY_LAYOUT)
+YEAR = "node_year"
+"""Node attribute that says when a node came."""
 LONGEST_NAME = 1000
 """Bytes of a line that names a class."""
+
+
+class Parts(NamedTuple):
+    """What is read of a graph; ``years`` if it has them."""
+
+    edges: np.ndarray
+    features: np.ndarray
+    labels: np.ndarray
+    years: np.ndarray | None
 
 
 def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress, *, undirected: bool) -> Reading:
@@ -32,7 +45,7 @@ def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress, *, u
     The published numbers of edges count the stored ones.
     """
     in_text = all((raw / name).is_file() for name in TEXT_LAYOUT)
-    edges, features, labels = (_read_text if in_text else _read_binary)(raw, workspace, sizes, progress)
+    edges, features, labels, years = (_read_text if in_text else _read_binary)(raw, workspace, sizes, progress)
     progress("building the graph", 0, None)
     try:
         # features are checked block by block as they are read, and may be larger than memory: edges and labels are
@@ -43,15 +56,14 @@ def read(raw: Path, workspace: Path, sizes: Statistics, progress: Progress, *, u
             labels,
             class_names=_class_names(raw.parent / "mapping", sizes.classes),
             undirected=undirected,
+            node_attributes={} if years is None else {YEAR: years},
         )
     except GraphError as error:
         raise DatasetError(f"'{raw}' holds no usable graph: {error}") from None
     return Reading(checked._like(features=features), edges.shape[1])
 
 
-def _read_text(
-    raw: Path, workspace: Path, sizes: Statistics, progress: Progress
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read_text(raw: Path, workspace: Path, sizes: Statistics, progress: Progress) -> Parts:
     nodes, expected = (_only_number(raw / f"num-{what}-list.csv.gz") for what in ("node", "edge"))
     edge_file, label_file, feature_file = (raw / f"{what}.csv.gz" for what in ("edge", "node-label", "node-feat"))
     edges = _read_edges(edge_file, nodes, expected, read_table(edge_file, "integer", 2, 2 * sizes.edges, progress))
@@ -59,8 +71,12 @@ def _read_text(
     labels = _whole(label_file, np.concatenate([np.empty((0, 1)), *label_blocks])[:, 0])
     if len(labels) != nodes:
         raise DatasetError(f"'{label_file}' has {len(labels):,} labels for {nodes:,} nodes")
+    years, year_file = None, raw / f"{YEAR}.csv.gz"
+    if year_file.is_file():
+        year_blocks = read_table(year_file, "integer", 1, sizes.nodes, progress)
+        years = np.concatenate([np.empty((0, 1), dtype=np.int64), *year_blocks])
     rows = read_table(feature_file, "real", None, sizes.nodes * sizes.features, progress)
-    return edges, _read_features(feature_file, nodes, workspace / "features.npy", rows), labels
+    return Parts(edges, _read_features(feature_file, nodes, workspace / "features.npy", rows), labels, years)
 
 
 def _only_number(file: Path) -> int:
@@ -108,13 +124,11 @@ def _read_features(file: Path, nodes: int, target: Path, blocks: Iterator[np.nda
     return mapped
 
 
-def _read_binary(
-    raw: Path, workspace: Path, sizes: Statistics, progress: Progress
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read_binary(raw: Path, workspace: Path, sizes: Statistics, progress: Progress) -> Parts:
     data_file, label_file = (raw / name for name in BINARY_LAYOUT)
     progress(f"reading {data_file.name}", 0, None)
     names = ("edge_index", "node_feat", "num_nodes_list", "num_edges_list")
-    data = read_arrays(data_file, names, sizes.most_bytes)
+    data = read_arrays(data_file, (*names, YEAR), sizes.most_bytes)
     require(data_file, data, *names)
     labels = read_arrays(label_file, ("node_label",), sizes.most_bytes)
     require(label_file, labels, "node_label")
@@ -126,7 +140,8 @@ def _read_binary(
         [edges.shape[1]],
     ):
         raise DatasetError(f"'{data_file}' must hold one graph, with as many nodes and edges as its lists say")
-    return edges, features.astype(np.float32, copy=False), _whole(label_file, labels["node_label"].ravel())
+    whole = _whole(label_file, labels["node_label"].ravel())
+    return Parts(edges, features.astype(np.float32, copy=False), whole, data.get(YEAR))
 
 
 def _whole(file: Path, values: np.ndarray) -> np.ndarray:

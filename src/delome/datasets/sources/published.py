@@ -45,6 +45,8 @@ class Published:
     layouts: tuple[tuple[str, ...], ...]
     statistics: Statistics
     sha256: str | None = None
+    attributes: tuple[str, ...] = ()
+    """Node attributes that the archive has: a form that was converted when they were not read is made again."""
 
     def folder(self, data_root: str | Path | None = None) -> Path:
         return cache_root(data_root) / self.name
@@ -85,7 +87,8 @@ class Published:
 
     @property
     def _about(self) -> dict[str, Any]:
-        return {"dataset": self.name, "published": asdict(self.statistics)}
+        about = {"dataset": self.name, "published": asdict(self.statistics)}
+        return about | ({"attributes": list(self.attributes)} if self.attributes else {})
 
     def _converted(self, folder: Path) -> Graph | None:
         return converted.read(folder / "converted", self._about, self.statistics.most_bytes)
@@ -175,6 +178,7 @@ PUBLISHED: dict[str, Published] = {
             partial(ogb.read, undirected=False),
             ogb.LAYOUTS,
             Statistics(169_343, 1_166_243, 128, 40),
+            attributes=(ogb.YEAR,),
         ),
         # both directions of an edge are stored
         Published(
