@@ -10,7 +10,8 @@ The first three append a line of JSON to FILE for every run that it does not hol
 learner by ε, of 3 seeds of projection and noise on each of 3 splits, beside the non-private analytic learner. `leaks`:
 AA and the audit of memories, on 512 random columns of the features, which is faster and not what a table of accuracies
 would use, 100 epochs, one seed. `power`: for 20 seeds, what an audit finds in a memory of copied nodes and in one of
-noise. `table` writes the tables of docs/privacy.md, `figure` its picture.
+noise, and how often it says of copied nodes that no leak was found. `table` writes the
+tables of docs/privacy.md, `figure` its picture.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ from delome.datasets import load_graph
 from delome.learning import METHODS
 from delome.memories import Context, Memory, MemoryBuilder
 from delome.privacy import audit
+from delome.privacy.audit import LEAK, NO_LEAK, PLANTS
 from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Observation
 
 DATASETS = ("coauthor_cs", "amazon_computers", "cora70")
+OTHERS = ("cora_ml", "digits")
+"""Graphs that are measured if they are named."""
 SEEDS = SPLITS = 3
+POWER_SEEDS = 20
 EPSILONS = ("1", "4", "8", "inf")
 LEARNERS: dict[str, dict[str, Any]] = {
     "analytic": {},
@@ -81,7 +86,7 @@ class Noise(MemoryBuilder):
 
 def streams(arguments: argparse.Namespace) -> Iterator[tuple[str, int, TaskStream]]:
     for dataset in arguments.dataset:
-        graph = load_graph(f"file:{arguments.data / dataset}.npz")
+        graph = load_graph(dataset if dataset == "digits" else f"file:{arguments.data / dataset}.npz")
         for split in range(SPLITS):
             yield dataset, split, TaskStream(graph, split_seed=split)
 
@@ -144,14 +149,14 @@ def power(arguments: argparse.Namespace) -> None:
     done = {tuple(row[key] for key in keys) for row in read(arguments.results) if row["kind"] == "power"}
     builders = {"copied nodes": "propagated", "noise": Noise()}
     for dataset, split, stream in streams(arguments):
-        for seed in range(20) if split == 0 else []:
+        for seed in range(POWER_SEEDS) if split == 0 else []:
             for name, memory in builders.items():
                 if (dataset, name, seed) in done:
                     continue
                 learner = METHODS["replay"](memory=memory, budget=20, columns=512, epochs=1, seed=seed)
                 accuracies(learner, stream)
                 found = audit(learner, stream, seed=seed).findings["propagated"]
-                row = {"kind": "power", "dataset": dataset, "memory": name, "seed": seed}
+                row = {"kind": "power", "dataset": dataset, "memory": name, "seed": seed, "plants": PLANTS}
                 verdicts = {attack: [each.verdict, round(each.measure.value, 4)] for attack, each in found.items()}
                 append(arguments.results, row | {"found": verdicts})
 
@@ -183,11 +188,9 @@ def leak_table(rows: list[dict[str, Any]]) -> list[str]:
         if name not in row.get(where, {}):
             return "–"
         found = row[where][name]
-        return f"**{found['value']:.2f}**" if found["verdict"] == "leak found" else f"{found['value']:.2f}"
+        return f"**{found['value']:.2f}**" if found["verdict"] == LEAK else f"{found['value']:.2f}"
 
-    for row in rows:
-        if row["kind"] != "leaks":
-            continue
+    for row in sorted((row for row in rows if row["kind"] == "leaks"), key=in_table):
         identified = f"{value(row, 'raw', 'reidentified')} / {value(row, 'propagated', 'reidentified')}"
         if "reidentified" in row.get("raw", {}):
             identified += f" ({row['raw']['reidentified']['control']:.3f})"
@@ -202,13 +205,25 @@ def leak_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def in_table(row: dict[str, Any]) -> tuple[int, int, int]:
+    """Place in the table: by graph, rows per class and learner, however they were measured."""
+    known, learners = (*DATASETS, *OTHERS), (*WITHOUT_MEMORY, *MEMORIES)
+    return known.index(row["dataset"]), row["budget"] or 0, learners.index(row["learner"])
+
+
 def power_table(rows: list[dict[str, Any]]) -> list[str]:
+    """In how many seeds a leak was found; of rows that say how many leaks were planted, also how often a memory of
+    copied nodes was taken for one without a leak. (Others are of audits that planted one.)"""
     found: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    missed: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
     for row in rows:
         for attack, (verdict, value) in row.get("found", {}).items():
-            found[attack, row["dataset"], row["memory"]].append(verdict == "leak found")
-            values[attack, row["dataset"], row["memory"]].append(value)
+            key = attack, row["dataset"], row["memory"]
+            found[key].append(verdict == LEAK)
+            values[key].append(value)
+            if "plants" in row and row["memory"] == "copied nodes":
+                missed[key].append(verdict == NO_LEAK)
     datasets = list(dict.fromkeys(dataset for _, dataset, _ in found))
     memories = ("copied nodes", "noise")
     header = [f"{dataset}, {memory}" for dataset in datasets for memory in memories]
@@ -216,7 +231,11 @@ def power_table(rows: list[dict[str, Any]]) -> list[str]:
     for attack in dict.fromkeys(attack for attack, _, _ in found):
         keys = [(attack, dataset, memory) for dataset in datasets for memory in memories]
         cells = [
-            f"{sum(found[key])} of {len(found[key])} ({mean(values[key]):.2f})" if found[key] else "–" for key in keys
+            f"{sum(found[key])} of {len(found[key])} ({mean(values[key]):.2f})"
+            + (f", {sum(missed[key])} missed" if missed[key] else "")
+            if found[key]
+            else "–"
+            for key in keys
         ]
         lines.append(f"| `{attack}` | {' | '.join(cells)} |")
     return lines
@@ -297,7 +316,7 @@ def main() -> None:
             own.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs/images/privacy-utility.png")
         else:
             own.add_argument("--data", type=Path, required=True)
-            own.add_argument("--dataset", nargs="+", default=DATASETS, choices=DATASETS)
+            own.add_argument("--dataset", nargs="+", default=DATASETS, choices=(*DATASETS, *OTHERS))
             own.add_argument("--learner", nargs="+", help="of leaks: only those with such words in their names")
     arguments = parser.parse_args()
     arguments.command(arguments)

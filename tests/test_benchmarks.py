@@ -137,3 +137,51 @@ def test_the_page_of_measured_numbers_is_that_of_the_files_that_are_kept(reporte
     copy.write_text(page.read_text())
     reported.write(copy, ROOT / "benchmarks/results/paper")
     assert copy.read_text() == page.read_text()
+
+
+@pytest.fixture
+def privacy(monkeypatch):
+    specification = importlib.util.spec_from_file_location("privacy_benchmark", ROOT / "benchmarks/privacy.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "SMALL", {"columns": 16, "epochs": 1})
+    for name, value in (("SEEDS", 1), ("SPLITS", 1), ("POWER_SEEDS", 1), ("BUDGETS", (2,)), ("EPSILONS", ("4", "inf"))):
+        monkeypatch.setattr(module, name, value)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["privacy.py", *map(str, arguments)])
+        module.main()
+
+    return run
+
+
+def test_privacy_is_measured_once_and_written_between_markers(privacy, tmp_path):
+    results, page, picture = tmp_path / "privacy.jsonl", tmp_path / "page.md", tmp_path / "picture.png"
+    asked = ("--data", tmp_path, "--dataset", "digits", "--results", results)
+    for _ in range(2):  # what is there is not measured again
+        privacy("accuracy", *asked)
+        privacy("leaks", *asked, "--learner", "ergnn", "finetune", "noise")
+        privacy("power", *asked)
+        rows = [json.loads(line) for line in results.read_text().splitlines()]
+        assert [sum(row["kind"] == kind for row in rows) for kind in ("accuracy", "leaks", "power")] == [7, 3, 2]
+    page.write_text("".join(f"<!-- {name}: x -->\nold\n<!-- end -->\n" for name in ("leaks", "power", "accuracy")))
+    for _ in range(2):
+        privacy("table", "--results", results, "--page", page)
+        text = page.read_text()
+        assert "old" not in text and text.count("| digits | finetune |") == 1
+        assert "| digits | ergnn | 2 |" in text and "**1.00** /" in text
+        assert "| `exact_copies` | 1 of 1 (1.00), 0 missed | 0 of 1 (0.00) |" in text
+        assert "| analytic |" in text and "| private, ε = 4 |" in text
+    privacy("figure", "--results", results, "--out", picture)
+    assert picture.read_bytes()[1:4] == b"PNG"
+    page.write_text("nothing")
+    with pytest.raises(SystemExit, match="no markers for accuracy"):
+        privacy("table", "--results", results, "--page", page)
+
+
+def test_tables_of_privacy_are_those_of_the_results_that_are_kept(privacy, tmp_path):
+    page, copy = ROOT / "docs/privacy.md", tmp_path / "page.md"
+    copy.write_text(page.read_text())
+    privacy("table", "--page", copy)
+    assert copy.read_text() == page.read_text()

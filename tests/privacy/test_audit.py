@@ -100,6 +100,14 @@ def test_the_document_has_every_measure_with_interval_and_control(stream):
     assert (document["memory_rows"], document["training_nodes"], document["held_out_nodes"]) == (32, 480, 320)
 
 
+def test_every_attack_is_tried_on_ten_planted_leaks(stream):
+    findings = audit(learned(ERGNN(budget=8, epochs=1), stream), stream).findings
+    planted = [each.planted for found in findings.values() for each in found.values()]
+    assert len(planted) > 15 and {len(each) for each in planted} == {10}
+    areas = [each.value for each in findings["raw"]["membership_auc"].planted]
+    assert len({*areas}) == 10  # of other nodes every time
+
+
 def test_words_are_recovered_from_rows_that_are_nodes(sparse_stream):
     finding = found(Replay(memory="raw", budget=10, epochs=1), sparse_stream, "raw", "words_f1")
     assert np.mean([each.value for each in finding.planted]) == pytest.approx(finding.measure.value, abs=0.2)
