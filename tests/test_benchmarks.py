@@ -11,12 +11,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def methods(monkeypatch):
-    specification = importlib.util.spec_from_file_location("methods_benchmark", ROOT / "benchmarks/methods.py")
+def benchmark(name):
+    """A script as a module."""
+    specification = importlib.util.spec_from_file_location(f"{name}_benchmark", ROOT / f"benchmarks/{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def methods(monkeypatch):
+    module = benchmark("methods")
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["methods.py", *map(str, arguments)])
@@ -85,11 +91,7 @@ def test_what_whole_runs_came_to_is_put_into_tables(tmp_path):
 
 @pytest.fixture
 def reported():
-    specification = importlib.util.spec_from_file_location("reported_benchmark", ROOT / "benchmarks/reported.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return benchmark("reported")
 
 
 def test_measured_numbers_are_written_between_their_markers(reported, tmp_path):
@@ -141,10 +143,7 @@ def test_the_page_of_measured_numbers_is_that_of_the_files_that_are_kept(reporte
 
 @pytest.fixture
 def privacy(monkeypatch):
-    specification = importlib.util.spec_from_file_location("privacy_benchmark", ROOT / "benchmarks/privacy.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = benchmark("privacy")
     monkeypatch.setattr(module, "SMALL", {"columns": 16, "epochs": 1})
     for name, value in (("SEEDS", 1), ("SPLITS", 1), ("POWER_SEEDS", 1), ("BUDGETS", (2,)), ("EPSILONS", ("4", "inf"))):
         monkeypatch.setattr(module, name, value)
