@@ -56,6 +56,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning/replay.py": (
         "delome", "learning/test_replay", "methods/test_delome", "methods/test_ssm", "methods/test_cat",
     ),
+    "learning/scoring.py": ("finetune", "learning/test_scoring", "conformance/test_answers"),
     "learning/training.py": ("finetune", "learning/test_training", "learning/test_gradient"),
     "memories/bank.py": ("ssm", "memories/test_bank", "methods/test_ssm"),
     "memories/builder.py": ("delome", "memories/test_builder", "conformance/test_recurring"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from delome import Graph, Learner, TaskStream, load_graph
-from delome.learning import METHODS, learner
+from delome.learning import METHODS, scoring
 from delome.metrics import Score
 
 STREAM = TaskStream(load_graph("synthetic", nodes=300, classes=10, noise=8.0, degree=2))
@@ -66,7 +66,7 @@ def test_tasks_of_rows_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read = count_rows(found, monkeypatch)
     found.score(STREAM)
     assert read == [sum(len(task.test) for task in STREAM)]
-    monkeypatch.setattr(learner, "ROWS_TOGETHER", 2 * len(STREAM[0].test))
+    monkeypatch.setattr(scoring, "ROWS_TOGETHER", 2 * len(STREAM[0].test))
     found.score(STREAM)
     assert len(read) == 1 + 3  # of five tasks two at a time
 
@@ -94,7 +94,7 @@ def test_predictions_in_portions_are_those_of_all_nodes_at_once(
     whole = learned.predict_with_probability(graph, task=task)
     score = learned.score(STREAM)
     read = count_rows(learned, monkeypatch)
-    monkeypatch.setattr(learner, "SCORES_AT_ONCE", 7 * learned.columns.seen + 1)
+    monkeypatch.setattr(scoring, "SCORES_AT_ONCE", 7 * learned.columns.seen + 1)
     np.testing.assert_allclose(learned.scores(graph, task=task), scores, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(learned.predict(graph, task=task), labels)
     np.testing.assert_allclose(learned.predict_proba(graph, task=task), probabilities, rtol=1e-4, atol=1e-5)
@@ -126,7 +126,7 @@ def test_scores_of_each_task_are_those_of_the_task_alone() -> None:
 
 
 def test_a_graph_with_many_classes_is_classified_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner, "SCORES_AT_ONCE", 1000)
+    monkeypatch.setattr(scoring, "SCORES_AT_ONCE", 1000)
     found = METHODS.find("finetune")(epochs=1)
     count = 400
     edges = np.stack([np.arange(count), np.roll(np.arange(count), 1)])

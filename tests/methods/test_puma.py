@@ -121,6 +121,15 @@ def test_what_a_task_leaves_does_not_depend_on_the_network_before_it(uneven_stre
     assert same_state(learner.state(), other.state())
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_network_that_guesses_is_not_the_one_that_is_trained_in_the_end(uneven_stream, monkeypatch, index):
+    learner, other = (learn(PUMA(**SMALL), uneven_stream, index) for _ in range(2))
+    learner.observe(uneven_stream[index])
+    monkeypatch.setattr(other, "remembered", lambda observation, tracker: learner.bank)  # nothing is guessed
+    other.observe(uneven_stream[index])
+    assert same_state(learner.state(), other.state())
+
+
 def test_every_task_starts_from_a_network_of_its_own(uneven_stream):
     still = {"lr": 1e-12, "epochs": 1}
     first, second = (learn(PUMA(**SMALL | still), uneven_stream, count).network for count in (1, 2))

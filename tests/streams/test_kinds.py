@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delome import Graph, Learner, load_graph
+from delome import PUMA, Graph, Learner, Prototypes, load_graph
 from delome.errors import DelomeError, ParameterError, StreamError
 from delome.learning import METHODS
 from delome.streams import STREAMS, Blurry, Classes, Cutting, Domains, Protocol, Time, parse_kind
@@ -17,6 +17,7 @@ from delome.streams.blurry import largest_remainders, schedule
 from delome.streams.cut import CutStream
 from delome.streams.grouped import OrderedStream
 from delome.streams.kind import written
+from delome.testing.subject import same_state
 
 YEARS = np.repeat([2000, 2001, 2003, 2004], 30)
 
@@ -248,6 +249,35 @@ def test_no_stream_shows_labels_or_what_is_to_come(
         learned = set(np.array(task.known_labels)[seen.labels].tolist())
         assert learned <= set(task.class_labels)
         assert all(set(graph.labels[each.nodes[each.test]]) <= set(task.known_labels) for each in stream.seen(task))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=KINDS,
+    test_graph=st.sampled_from(["cut", "joined", "grown"]),
+    inductive=st.booleans(),
+    tasks=st.integers(1, 3),
+    method=st.sampled_from([Prototypes, PUMA]),
+)
+def test_what_is_learned_does_not_depend_on_what_is_to_come(
+    graph: Graph, kind: str, test_graph: str, inductive: bool, tasks: int, method: type[Learner]
+) -> None:
+    cutting = Cutting(protocol=Protocol(test_graph, inductive))
+    stream = parse_kind(kind)(graph, cutting)
+    arrived = np.concatenate([each.nodes for each in stream[:tasks]])
+    tested = np.concatenate([each.nodes[each.test] for each in stream[:tasks]])
+    hidden = np.setdiff1d(np.arange(graph.num_nodes), np.setdiff1d(arrived, tested) if inductive else arrived)
+    features = np.array(graph.features)
+    features[hidden] = -7 * features[hidden] + 1
+    other = parse_kind(kind)(graph._like(features=features), cutting)
+    states = []
+    for each in (stream, other):
+        learner = method(**{"epochs": 2, "hidden": 4, "budget": 2} if method is PUMA else {})
+        for task in each[:tasks]:
+            learner.observe(task)
+        states.append(learner.state())
+    assert len(hidden) or tasks >= len(stream)
+    assert same_state(*states)
 
 
 @pytest.mark.parametrize("name", STREAMS)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from delome import load_graph
 from delome.experiment import RunConfig
 
 Ask = Callable[..., dict[str, Any]]
@@ -33,6 +35,15 @@ RUNS |= {
     "er, returning classes": {"budget": 4, "stream": "classes:sizes=3+2+1,returning=1"},
     "delome, joined and inductive": {"budget": 4, "test_graph": "joined", "inductive": True},
     "tpp": {"assignments": ["pretrain=10"]},
+    "puma": {"assignments": ["encoders=10", "encoder_width=64"], "budget": 4},
+}
+STREAMS: dict[str, dict[str, Any]] = {
+    "classes of unequal tasks": {"stream": "classes:sizes=3+2+1,order=shuffled"},
+    "classes that return": {"stream": "classes:base=3,step=1,returning=1"},
+    "time": {"stream": "time:period=2"},
+    "time, cut and inductive": {"stream": "time:bounds=2002+2003", "test_graph": "cut", "inductive": True},
+    "domains": {"stream": "domains:column=node_year"},
+    "blurry": {"stream": "blurry:sigma=0.2,steps=3"},
 }
 KILLS_OF_EACH = 4
 WHAT_A_RUN_LEAVES = {
@@ -72,6 +83,43 @@ def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(
         assert left(folder) == wanted
         runs += 1
     show(f"{name}: {runs} runs survived {kills} kills at random moments")
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A graph in a file whose nodes have years from 2000 to 2003, in no order."""
+    graph = load_graph(HARD)
+    adjacency = graph.adjacency.astype(np.float32)
+    place = tmp_path_factory.mktemp("data") / "dated.npz"
+    np.savez(
+        place, adj_data=adjacency.data, adj_indices=adjacency.indices, adj_indptr=adjacency.indptr,
+        adj_shape=adjacency.shape, features=graph.features, labels=np.asarray(graph.labels),
+        node_year=2003 - np.arange(120) % 4,
+    )  # fmt: skip
+    return f"file:{place}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("method", ["replay", "slda"])
+def test_a_run_of_any_stream_is_the_same_again_and_after_kills(
+    name: str, method: str, dated: str, life: Ask, left: Left, tmp_path: Path
+) -> None:
+    small = ["features=16"] if method == "slda" else ["hidden=4", "budget=2", "epochs=3"]
+    config = RunConfig.resolve(dated, method, assignments=small, **STREAMS[name])
+    calls = life(config, tmp_path / "whole", tell=True)["calls"]
+    wanted = left(tmp_path / "whole")
+    assert life(config, tmp_path / "again") == {"ended": 0}
+    assert left(tmp_path / "again") == wanted
+    assert {"seed-0/matrix.csv", "seed-0/result.json", "seed-0/model/manifest.json"} <= wanted.keys()
+    tasks = len(wanted["seed-0/result.json"]["tasks"])
+    assert tasks >= 2
+    # early, half way and late in its life
+    for part in (0.2, 0.5, 0.8):
+        folder = tmp_path / f"killed at {part}"
+        assert life(config, folder, at=int(part * len(calls)), event="kill after")["ended"] == KILLED
+        assert life(config, folder) == {"ended": 0}
+        assert left(folder) == wanted
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from delome.methods.hpns import HPNs  # isort: skip
 from delome.methods.ergnn import ERGNN  # isort: skip
 from delome.methods.ssm import SEMCurvature, SSMDegree, SSMUniform  # isort: skip
 from delome.methods.cat import CaT  # isort: skip
-from delome.methods.puma import PUMA  # isort: skip
 from delome.methods.delome import DeLoMe  # isort: skip
 from delome.methods.analytic import Analytic  # isort: skip
 from delome.methods.slda import SLDA  # isort: skip
@@ -22,6 +21,7 @@ from delome.methods.prototypes import Prototypes  # isort: skip
 from delome.methods.er import ER  # isort: skip
 from delome.methods.agem import AGEM  # isort: skip
 from delome.methods.tpp import TPP, TPPNodes  # isort: skip
+from delome.methods.puma import PUMA  # isort: skip
 from delome.methods.private import Private  # isort: skip
 from delome.methods import replay  # isort: skip
 

@@ -21,7 +21,7 @@ OWN = {
     "finetune": GREY, "joint": YELLOW, "ewc": SKY, "mas": GREEN, "gem": ORANGE, "lwf": BLUE, "twp": PURPLE,
     "hpns": VERMILLION, "ergnn": GREEN, "ssm-uniform": SKY, "ssm-degree": PURPLE, "sem-curvature": GREY,
     "cat": ORANGE, "delome": VERMILLION, "analytic": BLUE, "slda": GREEN, "prototypes": PURPLE, "er": SKY,
-    "agem": YELLOW, "tpp": GREY, "tpp-nodes": ORANGE, "private": VERMILLION, "replay": YELLOW,
+    "agem": YELLOW, "tpp": GREY, "tpp-nodes": ORANGE, "puma": BLUE, "private": VERMILLION, "replay": YELLOW,
 }  # fmt: skip
 """Methods that are often drawn together have different ones."""
 
