@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from delome import sweep
 from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, Record, collect
 from delome.experiment.comparison import tabulate
+from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
+from delome.experiment.selection import Selection
 from delome.persistence.documents import append_document, read_document, write_document
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -167,6 +170,31 @@ def test_what_cannot_be_compared_is_said(other: dict[str, Any], note: str) -> No
     assert any(found.startswith(note) for found in table.footnotes), table.footnotes
 
 
+def test_rows_that_average_over_different_settings_are_not_compared() -> None:
+    both = [record(config={"setting": setting}) for setting in ("cil", "til")]
+    table = tabulate([*both, record("hpns", aa=99.0, config={"setting": "til"})], by=["method"])
+    assert table.footnotes[1] == "rows do not average over the same setting: do not compare them"
+    assert table.best("aa") == set()
+
+
+def test_a_run_that_was_asked_for_is_shown_although_a_selection_has_tried_it(tmp_path: Path) -> None:
+    plan: dict[str, Any] = {"dataset": SMALL, "method": "lwf", "epochs": 1}
+    sweep(Plan(plan), tmp_path, select=Selection("benchmark", 1, {"strength": [1.0, 10.0]}), jobs=1)
+    shown = {each.config["strength"] for each in collect([tmp_path]) if not each.candidate and each.tasks == 2}
+    other = ({1.0, 10.0} - shown).pop()
+    sweep(Plan(plan | {"set": {"strength": other}}), tmp_path, jobs=1)
+    shown = {each.config["strength"] for each in collect([tmp_path]) if not each.candidate and each.tasks == 2}
+    assert shown == {1.0, 10.0}
+
+
+def test_an_honest_selection_that_saw_all_tasks_says_so(tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": "lwf", "epochs": 1})
+    report = sweep(plan, tmp_path, select=Selection("honest", 3, {"strength": [1.0, 10.0]}), jobs=1)
+    (label,) = report.selections.values()
+    assert label.startswith("honest (first 3 tasks, which are all): strength")
+    assert label in {each.selection for each in collect([tmp_path])}
+
+
 def test_methods_that_were_trained_otherwise_are_named() -> None:
     records = [record(method, config={"epochs": 200, "backbone.hidden": 256}) for method in ("delome", "ergnn", "cat")]
     records.append(record("joint", config={"epochs": 25, "backbone.hidden": 256}))
@@ -262,7 +290,7 @@ def test_rows_that_average_over_more_than_seeds_say_so() -> None:
     table = tabulate(records, by=["method"])
     (row,) = table.rows
     assert row.spread("aa") == (85.0, 0.0) and row.seeds == [0]  # of one seed, whatever it averages over
-    assert table.footnotes == ["rows average over budget (20, 5)"]
+    assert table.footnotes == ["rows average over budget (5, 20)"]
     with pytest.raises(ParameterError, match="unknown setting 'metod'"):
         tabulate(records, by=["metod"])
     with pytest.raises(ParameterError, match="unknown metric 'ab'"):

@@ -72,7 +72,7 @@ def test_what_was_selected_stands_beside_the_selection_alone() -> None:
 def test_settings_and_numbers_are_not_broken_into_lines_in_a_narrow_terminal() -> None:
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(*formats.terminal_tables(named(["file:data/corafull_knn256.npz", "digits"])))
+        console.print(*formats.terminal_tables(named(["file:data/corafull_knn256.npz", "digits"]), 80))
     assert "corafull_knn256" in captured.get() and "91.00" in captured.get()
 
 
@@ -92,7 +92,7 @@ def test_json_has_every_seed(table: ResultTable) -> None:
 def test_the_terminal_shows_common_settings_once(table: ResultTable) -> None:
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(*formats.terminal_tables(table))
+        console.print(*formats.terminal_tables(table, 80))
     shown = captured.get()
     assert "dataset a_b, setting cil, backbone sgc, budget 5" in shown
     assert "=delome" in shown and "91.00 ± 1.41" in shown and "dataset ┃" not in shown
@@ -113,10 +113,26 @@ def test_the_terminal_shows_each_dataset_by_itself_and_selections_below() -> Non
     ]
     console = Console(width=80)
     with console.capture() as captured:
-        for drawn in formats.terminal_tables(tabulate(records, metrics=["aa", "af", "seconds"])):
+        for drawn in formats.terminal_tables(tabulate(records, metrics=["aa", "af", "seconds"]), 80):
             console.print(drawn)
     shown = captured.get()
     assert shown.count("│ sem-curvature ") == shown.count("│ ergnn (1) ") == 2
     assert shown.count("1. honest (first 3 tasks): sampler cm, radius 0.5") == 2
     assert shown.index("dataset amazon_computers") < shown.index("dataset corafull_knn256")
     assert max(map(len, shown.splitlines())) <= 80 and "radius 0.5 │" not in shown
+
+
+def test_metrics_that_do_not_fit_are_a_table_of_their_own() -> None:
+    def record(budget: int) -> Record:
+        config = {"dataset": "digits", "setting": "cil", "method": "ssm-uniform", "memory.budget": budget}
+        metrics: dict[str, float | None] = dict.fromkeys(("aa", "af", "anytime", "seconds", "bytes"), 123456.78)
+        return Record(str(budget), str(budget), 0, config, {"split": "x"}, metrics, 3, True, [], [])
+
+    table = tabulate([record(5), record(60)], metrics=["aa", "af", "anytime", "seconds", "bytes"])
+    console = Console(width=60)
+    with console.capture() as captured:
+        for drawn in formats.terminal_tables(table, 60):
+            console.print(drawn)
+    shown = captured.get()
+    assert "…" not in shown and shown.count("│ ssm-uniform │ 60 ") == shown.count("budget ┃") == 3
+    assert len(list(formats.terminal_tables(table, 200))) == 1

@@ -64,9 +64,9 @@ def run_plan(
         print(json.dumps(report.as_dict()))
     else:
         records = [record for record in collect([out]) if Path(record.folder).name in slugs]
-        table = tabulate(records)
+        table = tabulate(records, candidates=True)
         console = Console()
-        for drawn in terminal_tables(table):
+        for drawn in terminal_tables(table, console.width):
             console.print(drawn)
         written = [] if report.report is None else [f"report: {report.report}"]
         for line in [*table.footnotes, f"run folders: {out}", *written]:

@@ -63,13 +63,16 @@ def results(
         raise ParameterError("there are no finished runs below these folders: 'delome run' makes some")
     if form == "table":
         console = Console()
-        for drawn in formats.terminal_tables(table):
+        for drawn in formats.terminal_tables(table, console.width):
             console.print(drawn)
         for line in [*(each.in_words(metrics[0]) for each in compared), *table.footnotes]:
             console.print(line, highlight=False, markup=False)
         return
     written = {"csv": formats.comma_separated, "markdown": formats.markdown, "latex": formats.latex}[form](table)
     print(written, end="")
-    mark = {"csv": None, "markdown": "", "latex": "% "}[form]
-    for each in compared if mark is not None else []:
-        print(f"{mark}{each.in_words(metrics[0])}")
+    said = [each.in_words(metrics[0]) for each in compared]
+    if form == "csv":  # has no place for words
+        for line in [*said, *table.footnotes]:
+            tell(f"note: {line}")
+    for line in said if form != "csv" else ():
+        print(f"{'% ' if form == 'latex' else ''}{line}")

@@ -10,6 +10,7 @@ from typing import Any
 from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, RunResult, Stop, Stopped
 from delome.experiment import run as run_config
+from delome.experiment.folder import mark_as_asked
 from delome.experiment.options import GIVEN, RunOptions
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.parameters import has_parameter
@@ -89,6 +90,7 @@ def run(
                 log.warning(
                     "'%s' cannot be written (%s): figures and report are as they were", folder.path, folder.unwritable
                 )
+            mark_as_asked(folder.path)
             _note_ignored(wanted, config)
             watcher.single("drawing figures")
             from delome.reporting.figures import write_figures  # takes a second: not before progress is shown

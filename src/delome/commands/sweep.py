@@ -13,6 +13,7 @@ from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError
 from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
+from delome.experiment.folder import mark_as_asked
 from delome.experiment.plan import Plan
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.selection import Candidate, Selection, in_words, winner, write_selection
@@ -138,12 +139,17 @@ def sweep_configs(
     sweeps.append(run(list(chosen.values())))
     if select is not None and select.protocol == "honest":
         lengths = {job.config.digest: tasks for each in sweeps for job, tasks in each.tasks.items()}
-        if any(
-            lengths.get(each.tried.digest) == lengths.get(each.whole.digest)
-            for found in tried.values()
-            for each in found
-        ):
-            log.warning("an honest selection on the first %d tasks has seen a whole stream: choose fewer", select.tasks)
+        for config in configs:
+            best = winner(tried[config.digest], place) if tried.get(config.digest) else None
+            if best is not None and lengths.get(best.tried.digest) == lengths.get(best.whole.digest):
+                log.warning(
+                    "an honest selection on the first %d tasks has seen a whole stream: choose fewer", select.tasks
+                )
+                write_selection(select, config, tried[config.digest], best, place, saw_all=True)
+                selections[best.whole.slug] = select.in_words(best.chosen, saw_all=True)
+    for config in configs:
+        if not tried.get(config.digest):
+            mark_as_asked(place / config.slug)
     failed = {name_of(job): why for each in sweeps for job, why in each.failed.items()}
     return SweepReport(place, chosen, len(sweeps[-1].done), sweeps[-1].found, failed, selections)
 
@@ -173,10 +179,10 @@ class Estimate:
 
     def in_words(self) -> str:
         """A line for each run, and the sum."""
-        lines = [f"{name}: about {_duration(seconds)}" for name, seconds in self.seconds.items()]
+        lines = [f"{name}: {_duration(seconds)}" for name, seconds in self.seconds.items()]
         tried = f", {self.candidates} of them candidates of the selection" if self.candidates else ""
         total = f"{counted(len(self.seconds), 'run')} to do{tried}; {self.finished} are finished"
-        return "\n".join([*lines, f"{total}; roughly {_duration(sum(self.seconds.values()))} on one core"])
+        return "\n".join([*lines, f"{total}; {_duration(sum(self.seconds.values()))} on one core"])
 
 
 def estimate(
@@ -212,7 +218,7 @@ def estimate_configs(
 
 
 def _duration(seconds: float) -> str:
-    return str(timedelta(seconds=max(1, round(seconds))))
+    return f"about {timedelta(seconds=round(seconds))}" if seconds >= 1 else "less than a second"
 
 
 def _expected(config: RunConfig, candidates: Sequence[Candidate], out: Path) -> RunConfig:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from delome.errors import ParameterError, PersistenceError
-from delome.experiment.folder import CONFIG, CONFIG_KIND, flat
+from delome.experiment.folder import ASKED, CONFIG, CONFIG_KIND, flat
 from delome.experiment.seed_folder import RESULT, TASKS, read_result
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
@@ -166,13 +166,15 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
         with suppress(PersistenceError, KeyError, TypeError, IndexError, AttributeError):
             found = read_document(file, SELECTION_KIND, MOST)
             best = found["candidates"][found["winner"]]
-            chosen.setdefault(best["whole"], []).append(selected(found["protocol"], found["tasks"], best["chosen"]))
+            how = selected(found["protocol"], found["tasks"], best["chosen"], found.get("saw_all", False))
+            chosen.setdefault(best["whole"], []).append(how)
             tried |= {each["tried"] for each in found["candidates"]}
     marked = []
     for record in records:
         name = Path(record.folder).absolute().name
         label = _joined(chosen.get(name, []))
-        marks: dict[str, Any] = {"selection": label, "candidate": name in tried and name not in chosen}
+        only_tried = name in tried and name not in chosen and not (Path(record.folder) / ASKED).exists()
+        marks: dict[str, Any] = {"selection": label, "candidate": only_tried}
         marked.append(replace(record, **marks))
     return marked
 

@@ -36,7 +36,7 @@ MARKS = {
     ALL_NODES: "learned from features of test nodes too, and not only where edges lead from them to training nodes",
 }
 
-MEASURED = ("dataset", "class_order", "inter_task_edges", "test_graph", "inductive", "stream_kind")
+MEASURED = ("dataset", "setting", "class_order", "inter_task_edges", "test_graph", "inductive", "stream_kind")
 """Settings that rows must share to be compared, beside how they were split."""
 
 EQUAL = 1e-9
@@ -269,22 +269,28 @@ def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
     return list(found)
 
 
-def _averaged(table: ResultTable) -> str:
-    """Says over what a row averages beside seeds."""
-    found: dict[str, set[str]] = {}
+def _averaged(table: ResultTable) -> list[str]:
+    """Says over what rows average beside seeds, and if they do not average over the same."""
+    found: dict[str, dict[Any, None]] = {}
+    covered: dict[str, set[frozenset[str]]] = {}
     for row in table.rows:
         settings = [_settings(record) for record in row.records]
         for name in {name for each in settings for name in each} - set(BESIDE):
-            values = {str(each.get(name)) for each in settings}
+            values = {each.get(name): None for each in settings}
+            covered.setdefault(name, set()).add(frozenset(map(str, values)))
             if len(values) > 1:
-                found.setdefault(name, set()).update(values)
-    listed = "; ".join(f"{name} ({', '.join(sorted(values))})" for name, values in sorted(found.items()))
-    return f"rows average over {listed}" if listed else ""
+                found.setdefault(name, {}).update(values)
+    listed = [f"{name} ({', '.join(map(str, sorted(values, key=_rank)))})" for name, values in sorted(found.items())]
+    unlike = [name for name in ("dataset", "setting") if name in found and len(covered[name]) > 1]
+    notes = [f"rows average over {'; '.join(listed)}"] if listed else []
+    return notes + (
+        [f"rows do not average over the same {' and '.join(unlike)}: do not compare them"] if unlike else []
+    )
 
 
 def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) -> list[str]:
     shown_records = [record for row in table.rows for record in row.records]
-    notes = [note for note in [_averaged(table)] if note]
+    notes = _averaged(table)
     for name in ("split", *HOW, "classes per task", "tasks"):
         for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
             own = [record for record in shown_records if record.config["dataset"] == dataset]

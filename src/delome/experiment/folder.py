@@ -46,6 +46,8 @@ from delome.streams.tasks import Stream
 log = logging.getLogger(__name__)
 
 CONFIG, EVENTS = "config.json", "events.jsonl"
+ASKED = "asked"
+"""An empty file in the folder of a run that somebody has asked for, and not only a selection has tried."""
 CONFIG_KIND = "configuration of a run"
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -297,3 +299,10 @@ def flat(parameters: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _brief(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def mark_as_asked(folder: Path) -> None:
+    """Notes that a run was asked for; on a disk that cannot be written, nothing is."""
+    with suppress(OSError):
+        if folder.is_dir():
+            (folder / ASKED).touch()

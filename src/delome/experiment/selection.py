@@ -74,9 +74,9 @@ class Selection:
             raise ParameterError("the space of [select] must be a table of lists, e.g. space = { strength = [1, 100] }")
         return cls(**table) if table else None
 
-    def in_words(self, chosen: Mapping[str, Any]) -> str:
+    def in_words(self, chosen: Mapping[str, Any], saw_all: bool = False) -> str:
         """How parameters were chosen, and which."""
-        return selected(self.protocol, self.tasks if self.protocol == "honest" else None, chosen)
+        return selected(self.protocol, self.tasks if self.protocol == "honest" else None, chosen, saw_all)
 
     def candidates(self, config: RunConfig, given: Iterable[str] = ()) -> list[Candidate]:
         """What is compared for a run: nothing if the method has no such parameters; ``given`` ones are not chosen."""
@@ -125,13 +125,15 @@ def in_words(chosen: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {word(value)}" for name, value in chosen.items())
 
 
-def selected(protocol: str, tasks: int | None, chosen: Mapping[str, Any]) -> str:
-    """How parameters were chosen, and which.
+def selected(protocol: str, tasks: int | None, chosen: Mapping[str, Any], saw_all: bool = False) -> str:
+    """How parameters were chosen, and which; ``saw_all``: the first tasks were the whole stream.
 
     >>> selected("honest", 3, {"strength": 10.0})
     'honest (first 3 tasks): strength 10'
+    >>> selected("honest", 3, {"strength": 10.0}, saw_all=True)
+    'honest (first 3 tasks, which are all): strength 10'
     """
-    first = "" if tasks is None else f" (first {tasks} tasks)"
+    first = "" if tasks is None else f" (first {tasks} tasks{', which are all' if saw_all else ''})"
     return f"{protocol}{first}: {in_words(chosen)}"
 
 
@@ -146,12 +148,18 @@ def winner(candidates: Sequence[Candidate], out: Path) -> Candidate | None:
 
 
 def write_selection(
-    selection: Selection, config: RunConfig, candidates: Sequence[Candidate], chosen: Candidate, out: Path
+    selection: Selection,
+    config: RunConfig,
+    candidates: Sequence[Candidate],
+    chosen: Candidate,
+    out: Path,
+    saw_all: bool = False,
 ) -> None:
     """Leaves the candidates, their scores and the winner beside the runs."""
     content = {
         "protocol": selection.protocol,
         "tasks": selection.tasks if selection.protocol == "honest" else None,
+        "saw_all": saw_all,
         "run": config.seedless,
         "seeds": config.seeds,
         "candidates": [

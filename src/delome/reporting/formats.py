@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
@@ -26,33 +27,64 @@ LATEX = str.maketrans(
 )
 
 
-def terminal_tables(table: ResultTable) -> Iterator[Table]:
+def terminal_tables(table: ResultTable, width: int) -> Iterator[Table]:
     """For people: a table for each dataset and setting, best means in bold, what all its rows have in common in the
-    title, and how parameters were selected below it.
+    title, and how parameters were selected below it; of more metrics than fit into the width, several.
 
-    Neither numbers nor names of methods are broken into several lines, and other settings only if they do not fit.
+    Nothing is cut, and neither numbers nor names of methods are broken into several lines.
     """
     lines = [
-        (own | {"seeds": str(len(row.seeds))}, texts)
+        Line(own | {"seeds": str(len(row.seeds))}, dict(zip(table.metrics, texts, strict=True)))
         for own, (row, texts) in zip(_words(table), _cells(table, lambda text: f"[bold]{text}[/bold]"), strict=True)
     ]
-    groups: dict[tuple[str, ...], list[tuple[dict[str, str], list[str]]]] = {}
-    for own, texts in lines:
-        groups.setdefault(tuple(own.get(name, "") for name in GROUPED), []).append((own, texts))
-    if len(groups) == len(lines):  # tables of one row each would be harder to read
+    groups: dict[tuple[str, ...], list[Line]] = {}
+    for line in lines:
+        groups.setdefault(tuple(line.words.get(name, "") for name in GROUPED), []).append(line)
+    if lines and len(groups) == len(lines):  # tables of one row each would be harder to read
         groups = {(): lines}
-    yield from (_terminal_table(table, group) for group in groups.values())
+    settings = [*(name for name in table.columns if name != SELECTION), "seeds"]
+    for group in groups.values():
+        # a method without a memory has no budget to differ in
+        values = {name: {line.words[name] for line in group} - {NONE} for name in settings}
+        columns = [name for name in settings if name == "method" or len(values[name]) > 1]
+        title = ", ".join(
+            f"{name} {literal(*values[name])}" for name in settings if name not in columns and values[name]
+        )
+        for metrics in _that_fit(group, columns, table.metrics, width):
+            yield _terminal_table(group, columns, metrics, title)
 
 
-def _terminal_table(table: ResultTable, lines: list[tuple[dict[str, str], list[str]]]) -> Table:
-    every = [*(name for name in table.columns if name != SELECTION), "seeds"]
-    words = [own for own, _ in lines]
-    # a method without a memory has no budget to differ in
-    values = {name: {own[name] for own in words} - {NONE} for name in every}
-    columns = [name for name in every if name == "method" or len(values[name]) > 1]
-    selections = list(dict.fromkeys(text for own in words if (text := own.get(SELECTION, NONE)) != NONE))
+@dataclass(frozen=True)
+class Line:
+    """A row of a table in words: its settings, and its numbers by metric."""
+
+    words: dict[str, str]
+    numbers: dict[str, str]
+
+
+def _that_fit(lines: Sequence[Line], columns: Sequence[str], metrics: Sequence[str], width: int) -> list[list[str]]:
+    """Metrics in portions whose tables are at most so wide, if settings are broken into lines of twelve letters."""
+    least = 12
+    sides = sum(3 + min(least, max(len(name), *(len(line.words[name]) for line in lines))) for name in columns)
+    method = max(len(line.words.get("method", "")) for line in lines) + len(" (99)")
+    left = width - 1 - sides - max(0, method - least)
+    found: list[list[str]] = [[]]
+    used = 0
+    for metric in metrics:
+        texts = [heading(metric).split()[-1], *(re.sub(r"\[/?bold\]", "", line.numbers[metric]) for line in lines)]
+        own = 3 + max(map(len, texts))
+        if found[-1] and used + own > left:
+            found.append([])
+            used = 0
+        found[-1].append(metric)
+        used += own
+    return found
+
+
+def _terminal_table(lines: Sequence[Line], columns: Sequence[str], metrics: Sequence[str], title: str) -> Table:
+    selections = list(dict.fromkeys(text for line in lines if (text := line.words.get(SELECTION, NONE)) != NONE))
     drawn = Table(
-        title=", ".join(f"{name} {literal(*values[name])}" for name in every if name not in columns and values[name]),
+        title=title,
         caption="\n".join(f"{number}. {literal(text)}" for number, text in enumerate(selections, start=1)),
         caption_justify="left",
     )
@@ -60,12 +92,12 @@ def _terminal_table(table: ResultTable, lines: list[tuple[dict[str, str], list[s
         drawn.add_column(
             name, overflow="fold", justify="right" if name == "seeds" else "left", no_wrap=name in ("method", "seeds")
         )
-    for metric in table.metrics:
+    for metric in metrics:
         drawn.add_column(heading(metric).replace(" ", "\n"), justify="right", no_wrap=True)
-    for own, texts in lines:
-        mark = f" ({1 + selections.index(own[SELECTION])})" if own.get(SELECTION) in selections else ""
-        settings = [literal(own[name] + (mark if name == "method" else "")) for name in columns]
-        drawn.add_row(*settings, *texts)
+    for line in lines:
+        mark = f" ({1 + selections.index(line.words[SELECTION])})" if line.words.get(SELECTION) in selections else ""
+        settings = [literal(line.words[name] + (mark if name == "method" else "")) for name in columns]
+        drawn.add_row(*settings, *(line.numbers[metric] for metric in metrics))
     return drawn
 
 

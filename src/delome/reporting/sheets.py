@@ -102,7 +102,7 @@ def selection_sheet(found: Mapping[str, Any]) -> Sheet:
     """Candidates of a selection, their scores on validation nodes, and the one that was chosen."""
     run, tasks = found["run"], found["tasks"]
     setting = str(run["parameters"].get("setting", "")).upper()
-    first = "" if tasks is None else f", first {tasks} tasks"
+    first = "" if tasks is None else f", first {tasks} tasks{', which are all' if found.get('saw_all') else ''}"
     rows = []
     for number, each in enumerate(found["candidates"]):
         scores = each["validation_aa"]
