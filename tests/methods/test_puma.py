@@ -7,8 +7,9 @@ from torch.nn import functional
 
 from delome import Graph, TaskStream
 from delome.backbones import BACKBONES
-from delome.memories import Context, DistributionMatching
+from delome.memories import Context, DistributionMatching, RepeatedDistributionMatching
 from delome.methods import PUMA, CaT
+from delome.parameters import values_of
 from delome.progress import Checkpoint, Tracker
 from delome.randomness import generator
 from delome.testing.subject import same_state
@@ -30,8 +31,15 @@ def features_of(memory):
 def test_defaults_are_the_papers():
     learner = PUMA()
     assert (learner.epochs, learner.lr, learner.weight_decay, learner.batch_size) == (500, 1e-3, 5e-4, None)
-    assert (learner.confidence, learner.memory.encoders) == (0.0, "exact")
-    assert (learner.memory.encoder_width, learner.memory.encoder_updates) == (4096, 10)
+    assert learner.confidence == 0
+    assert values_of(learner.memory) == {
+        "budget": 60,
+        "encoders": "exact",
+        "lr": 1e-3,
+        "encoder_width": 4096,
+        "encoder_updates": 10,
+        "encoder_hops": None,
+    }
 
 
 @pytest.mark.parametrize("confidence", [1.0, 1.5])
@@ -40,7 +48,8 @@ def test_without_guesses_that_count_the_memory_is_that_of_plain_condensation(
     uneven_stream, memories_of, confidence, parameters
 ):
     # no probability of overlapping classes rounds to 1
-    guessing, plain = PUMA(confidence=confidence, **parameters), CaT(**parameters)
+    memory = RepeatedDistributionMatching()
+    guessing, plain = PUMA(confidence=confidence, **parameters), CaT(memory=memory, **parameters)
     for learner in (guessing, plain):
         learn(learner, uneven_stream)
     for one, two in zip(memories_of(guessing), memories_of(plain), strict=True):

@@ -2,7 +2,7 @@
 
 from delome.memories.bank import MemoryBank
 from delome.memories.builder import MEMORIES, Context, MemoryBuilder
-from delome.memories.distribution_matching import DistributionMatching
+from delome.memories.distribution_matching import DistributionMatching, RepeatedDistributionMatching
 from delome.memories.experience import Experience
 from delome.memories.gradient_matching import GradientMatching
 from delome.memories.kernel_matching import KernelMatching
@@ -27,6 +27,7 @@ __all__ = [
     "PrivateMoments",
     "PropagatedRows",
     "RawRows",
+    "RepeatedDistributionMatching",
     "Reservoir",
     "Subgraphs",
 ]

@@ -41,8 +41,7 @@ class DistributionMatching(MemoryBuilder):
 
     ``encoders="exact"`` minimises the expectation over encoders in closed form (`Kernel.embedding`), starting from
     mixtures of rows; a number takes one Adam step of ``lr`` for each of so many encoders of ``encoder_width`` units, as
-    in the paper, starting from raw features of random training nodes; or ``encoder_updates`` steps of a new Adam (PUMA,
-    Liu et al., 2023). Real rows are propagated as many hops as the
+    in the paper, starting from raw features of random training nodes. Real rows are propagated as many hops as the
     backbone does, learned rows are read as they are: the memory lives in propagated space. Columns that no node uses
     stay zero.
     """
@@ -52,12 +51,13 @@ class DistributionMatching(MemoryBuilder):
     ] = "exact"
     lr: Annotated[float, Param("Adam's step size of the memory rows, with a number of encoders", above=0)] = 1e-3
     encoder_width: Annotated[int, Param("units of a random encoder; in closed form very many", at_least=1)] = 512
-    encoder_updates: Annotated[
-        int, Param("steps with each encoder; if there are several, Adam starts anew for each encoder", at_least=1)
-    ] = 1
     encoder_hops: Annotated[
         int | None, Param("propagation steps before the encoder; none = as many as the backbone", at_least=0)
     ] = None
+
+    def updates(self) -> int:
+        """Adam's steps with each of a number of encoders."""
+        return 1
 
     def build(self, observation: Observation, context: Context) -> Memory:
         hops = context.hops if self.encoder_hops is None else self.encoder_hops
@@ -90,5 +90,18 @@ class DistributionMatching(MemoryBuilder):
             wanted = mean_embeddings(real, encoder, real_sizes)
             return lambda: distribution_distance(wanted, mean_embeddings(rows, encoder, sizes))
 
-        descend(rows, draw, self.lr, encoders, context, self.encoder_updates)
+        descend(rows, draw, self.lr, encoders, context, self.updates())
         return task.remember(observation, list(rows.detach().split(sizes)))
+
+
+@MEMORIES.register("repeated-distribution-matching")
+class RepeatedDistributionMatching(DistributionMatching):
+    """The same with few, wide encoders: a number of them takes several steps of a new Adam with each, as in PUMA."""
+
+    encoder_width = 4096
+    encoder_updates: Annotated[
+        int, Param("steps with each encoder; if there are several, Adam starts anew with each encoder", at_least=1)
+    ] = 10
+
+    def updates(self) -> int:
+        return self.encoder_updates

@@ -13,7 +13,7 @@ import torch
 from delome.backbones.examples import Examples
 from delome.learning import METHODS
 from delome.learning.replay import ReplayTraining
-from delome.memories import DistributionMatching, MemoryBank
+from delome.memories import MemoryBank, RepeatedDistributionMatching
 from delome.methods.cat import CaT
 from delome.parameters import Param
 from delome.progress import Tracker
@@ -33,7 +33,7 @@ class PUMA(CaT):
     Nodes without labels are validation and **test nodes**: allowed where they are in the task's graph, but more than
     other methods use of them, so that tables mark it. Under ``inductive`` protocols there are none.
 
-    ``encoders=100`` with ``encoder_updates=10`` and ``encoder_width=4096`` are the sampled encoders of the paper.
+    The closed form of many encoders is the default; ``encoders=100`` are the sampled ones of the paper.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))
@@ -47,7 +47,7 @@ class PUMA(CaT):
     confidence: Annotated[
         float, Param("least probability of a guessed label that counts; 0 = all do, above 1 none", at_least=0)
     ] = 0.0
-    memory = DistributionMatching(encoder_width=4096, encoder_updates=10)
+    memory = RepeatedDistributionMatching()
     epochs = 500
     lr = 1e-3
 
