@@ -120,7 +120,8 @@ def test_a_batch_is_drawn_once_and_read_by_all():
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if issubclass(method, GradientLearner)])
 @pytest.mark.parametrize(("backbone", "batch_size"), [("sgc", 25), ("gcn", 2000), ("gat", 2000)])
 def test_methods_learn_from_sampled_neighbourhoods(toy_stream, name, backbone, batch_size):
-    wanted = {"epochs": 30, "hidden": 16, "backbone": backbone, "batch_size": batch_size, "encoders": 30, "budget": 8}
+    wanted = {"epochs": 30, "lr": 0.005, "hidden": 16, "encoders": 30, "budget": 8}
+    wanted |= {"backbone": backbone, "batch_size": batch_size}
     known = METHODS[name]()
     learner = METHODS[name](fanout="3,2", setting="til", **{k: v for k, v in wanted.items() if has_parameter(known, k)})
     for task in toy_stream:
