@@ -4,7 +4,7 @@
     python benchmarks/reported.py keep FOLDER [--as NAME]    # takes FOLDER/paper/*.csv into results/paper/NAME
     python benchmarks/reported.py write                      # writes the tables between their markers
 
-What was kept of a dataset before is replaced, and of other datasets it stays. A marker is
+What was kept before and is measured again is replaced, the rest stays. A marker is
 `<!-- NAME/EXPERIMENT[ METRIC] -->`; what stands between it and `<!-- end -->` becomes a table with a row for each
 method and a column for each dataset, or for a curve a table for each dataset with a column for each place. Numbers are
 means ± standard deviations over seeds.
@@ -80,13 +80,17 @@ def keep(folder: Path, results: Path, name: str) -> None:
     place = results / name
     place.mkdir(parents=True, exist_ok=True)
     for file in sorted((folder / "paper").glob("*.csv")):
-        fresh, kept = read(file), place / file.name
-        measured = {line["dataset"] for line in fresh}
-        others = [line for line in (read(kept) if kept.exists() else []) if line["dataset"] not in measured]
+        fresh, kept = {key(line): line for line in read(file)}, place / file.name
+        before = {key(line): line for line in (read(kept) if kept.exists() else [])}
         with kept.open("w", encoding="utf-8", newline="") as opened:
-            writer = csv.DictWriter(opened, list(fresh[0]), lineterminator="\n")
+            writer = csv.DictWriter(opened, list(next(iter(fresh.values()))), lineterminator="\n")
             writer.writeheader()
-            writer.writerows([*others, *fresh])
+            writer.writerows((before | fresh).values())  # what is measured again stays where it was
+
+
+def key(line: dict[str, str]) -> tuple[str, ...]:
+    """Which number of an experiment a line has."""
+    return line["dataset"], line["row"], line["x"], line["metric"]
 
 
 def main() -> None:

@@ -112,12 +112,12 @@ def test_measured_numbers_are_written_between_their_markers(reported, tmp_path):
         assert "| EWC | 12.3 ± 0.5 | 20.0 |\n| DeLoMe | – | – |\n<!-- end -->\nafter" in text
         assert "| EWC | −3.0 |\n<!-- end -->" in text
         assert "|  | cora70 | digits |" in text and "old" not in text
-    # another run of one dataset takes the place of the first, and the other dataset stays
+    # what is measured again takes the place of what was, and the rest stays
     lines = (tmp_path / "run/paper/cil.csv").read_text().splitlines()
     (tmp_path / "run/paper/cil.csv").write_text(f"{lines[0]}\ndigits,EWC,,aa,30.0,1.0,3,,,\n")
     reported.keep(tmp_path / "run", kept, "mine")
     reported.write(page, kept)
-    assert "| EWC | 12.3 ± 0.5 | 30.0 ± 1.0 |\n<!-- end -->" in page.read_text()
+    assert "| EWC | 12.3 ± 0.5 | 30.0 ± 1.0 |\n| DeLoMe | – | – |\n<!-- end -->" in page.read_text()
 
 
 def test_a_curve_is_a_table_of_its_places_for_each_dataset(reported):
