@@ -193,7 +193,7 @@ def test_the_run_folder_holds_configuration_results_and_pictures(cli: Cli, folde
     (run,) = (folder / "runs").iterdir()
     assert run.name.startswith("synthetic-nodes=120-classes=6-noise=8-degree=1-finetune-cil-")
     assert {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file()} == {
-        "config.json", "events.jsonl", "accuracy_matrix.png", "curve.png", "report.html",
+        "config.json", "events.jsonl", "asked", "accuracy_matrix.png", "curve.png", "report.html",
         "seed-3/matrix.csv", "seed-3/result.json", "seed-4/matrix.csv", "seed-4/result.json",
         *(str(file.relative_to(run)) for file in run.glob("seed-*/model/*")),
     }  # fmt: skip

@@ -92,7 +92,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Opened]]:
         found.page.on("pageerror", lambda error: found.said.append(str(error)))
         found.page.on("request", lambda request: found.asked.append(request.url))
         found.page.goto(file.as_uri())
-        found.page.wait_for_selector("html[data-drawn]", timeout=20_000)
+        found.page.wait_for_selector("html[data-drawn]", timeout=120_000)
         return found
 
     yield open_report
@@ -102,7 +102,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Opened]]:
 
 def pixels(page: Any) -> np.ndarray:
     """The whole page as an array of colours."""
-    return np.asarray(Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB"))
+    return np.asarray(Image.open(io.BytesIO(page.screenshot(full_page=True, timeout=120_000))).convert("RGB"))
 
 
 @pytest.mark.parametrize("screen", SCREENS)

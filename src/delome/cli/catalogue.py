@@ -79,7 +79,11 @@ def _method_parameters(name: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(parameters))
         return
-    columns = Column("parameter", no_wrap=True), Column("default", no_wrap=True), Column("meaning", overflow="fold")
+    columns = (
+        Column("parameter", no_wrap=True),
+        Column("default", overflow="fold", max_width=21),
+        Column("meaning", overflow="fold"),
+    )
     table = Table(*columns, title=Text(f"{name}: set with --set NAME=VALUE"))
     for path, each in parameters.items():
         default, choices = each["default"], each["choices"]
