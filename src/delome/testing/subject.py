@@ -24,6 +24,7 @@ SMALL: dict[str, Any] = {
     "epochs": 8,
     "networks": 10,
     "encoders": 50,
+    "encoder_width": 64,
     "budget": 8,
     "hidden": 32,
     "features": 64,
