@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from delome.experiment import RunConfig
+from delome.experiment.folder import ASKED
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.persistence.documents import read_document
 
@@ -76,12 +77,14 @@ def show(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def left() -> Callable[[Path], dict[str, Any]]:
-    """All that a run leaves but times: every file and folder below a run folder, and what is in it."""
+    """All that a run leaves but times, and whether a command was used: every file and folder, and what is in it."""
 
     def read(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for place in sorted(folder.rglob("*")):
             name = str(place.relative_to(folder))
+            if name == ASKED:
+                continue
             if place.is_dir():
                 found[name] = "folder"
             elif place.name == "result.json":

@@ -90,7 +90,8 @@ def run(
                 log.warning(
                     "'%s' cannot be written (%s): figures and report are as they were", folder.path, folder.unwritable
                 )
-            mark_as_asked(folder.path)
+            if not folder.unwritable:
+                mark_as_asked(folder.path)
             _note_ignored(wanted, config)
             watcher.single("drawing figures")
             from delome.reporting.figures import write_figures  # takes a second: not before progress is shown

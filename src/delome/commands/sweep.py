@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from delome.datasets.fetching.reading import Progress, silent
-from delome.errors import ParameterError
+from delome.errors import ParameterError, PersistenceError
 from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
 from delome.experiment.folder import mark_as_asked
@@ -149,7 +150,8 @@ def sweep_configs(
                 selections[best.whole.slug] = select.in_words(best.chosen, saw_all=True)
     for config in configs:
         if not tried.get(config.digest):
-            mark_as_asked(place / config.slug)
+            with suppress(PersistenceError):  # finished runs on a disk that cannot be written are shown all the same
+                mark_as_asked(place / config.slug)
     failed = {name_of(job): why for each in sweeps for job, why in each.failed.items()}
     return SweepReport(place, chosen, len(sweeps[-1].done), sweeps[-1].found, failed, selections)
 

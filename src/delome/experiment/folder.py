@@ -302,7 +302,8 @@ def _brief(value: Any) -> str:
 
 
 def mark_as_asked(folder: Path) -> None:
-    """Notes that a run was asked for; on a disk that cannot be written, nothing is."""
-    with suppress(OSError):
-        if folder.is_dir():
-            (folder / ASKED).touch()
+    """Notes that a run was asked for."""
+    file = folder / ASKED
+    if folder.is_dir() and not file.exists():
+        with reporting_write_errors(file):
+            file.touch()
