@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import torch
 
@@ -17,8 +17,9 @@ class TWP(PenaltyLearner):
     """``L = L_cur + Σ_k Σ_i (λ_l I^l_k,i + λ_t I^t_k,i) (θ_i - θ*_k,i)²`` (Liu, Yang, Wang, 2021).
 
     I^l is the squared gradient of the task's loss, I^t that of the norm of the attention between neighbours in the task
-    graph: GAT's own, or for SGC and GCN the softmax of LeakyReLU(⟨h_u, tanh h_v⟩) over the edges into v. The original
-    also adds β‖∇L_cur‖₁, but computes it from detached gradients, so that it changes nothing; it is left out.
+    graph: GAT's own, or for SGC and GCN the softmax of LeakyReLU(⟨h_u, tanh h_v⟩) over the edges into v. These are all
+    edges of the graph: those between two test nodes change what is learned, too. The original also adds β‖∇L_cur‖₁, but
+    computes it from detached gradients, so that it changes nothing; it is left out.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("digits"))
@@ -33,6 +34,7 @@ class TWP(PenaltyLearner):
     topology_strength: Annotated[float, Param("weight λ_t of the topology importance", at_least=0)] = 100.0
 
     citation = "Liu, Yang, Wang, 2021"
+    learns_from: ClassVar[Literal["training nodes", "all nodes"]] = "all nodes"
     search = ({"strength": (1e4, 1e5), "topology_strength": (1e2, 1e4)},)
     summary = "penalty on parameters that matter to the loss or to attention between neighbours"
 
