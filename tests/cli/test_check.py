@@ -48,11 +48,25 @@ def test_a_method_that_keeps_the_contract_passes_every_check(cli: Cli) -> None:
     outcome = cli("check", "analytic", "--set", "features=32", "--json")
     assert (outcome.code, outcome.document["method"], outcome.document["holds"]) == (0, "analytic", True)
     names = [check.__name__ for check in (*CHECKS, *QUESTIONS)]
-    passed = {"failure": None, "declared": None}
-    expected = [{"check": name, "setting": setting} | passed for setting in ("cil", "til") for name in names]
+    expected = [
+        {"check": name, "setting": setting, "failure": None, "declared": None, "mark": ""}
+        for setting in ("cil", "til")
+        for name in names
+    ]
     assert outcome.document["checks"] == expected
     leaks = outcome.document["leaks"]
     assert leaks.keys() == {"cil", "til"} and leaks["cil"]["together"] == leaks["cil"]["alone"] > 80
+    assert leaks["til"]["mixed"] is None  # nodes of different tasks cannot be asked about at once
+
+
+@pytest.mark.parametrize(("method", "marks"), [("tpp", "†‡"), ("tpp-nodes", "‡")])
+def test_what_a_method_declares_has_the_mark_of_tables(cli: Cli, method: str, marks: str) -> None:
+    settings = ("--set", "hidden=16")
+    found = cli("check", method, *settings, "--json").document
+    assert {each["mark"] for each in found["checks"] if each["declared"]} == set(marks)
+    printed = cli("check", method, *settings)
+    assert printed.code == 0 and all((mark in printed.out) == (mark in marks) for mark in "†‡")
+    assert f"{found['leaks']['cil']['nodes']} test nodes" in printed.out
 
 
 def test_a_method_that_does_not_fails_and_is_told_where(cli: Cli, forgetful: str) -> None:

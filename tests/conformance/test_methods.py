@@ -11,7 +11,7 @@ from delome.parameters import parameters_of
 from delome.testing import Subject
 from delome.testing.checks import CHECKS
 from delome.testing.referee import QUESTIONS
-from delome.testing.suite import is_declared
+from delome.testing.suite import mark_of
 
 ON_GAT = {"finetune", "joint", "twp", "ssm-uniform", "delome"}
 """One method of each kind; the others reach a backbone in the same ways."""
@@ -37,7 +37,7 @@ every_subject = pytest.mark.parametrize("subject", list(subjects()))
 @every_subject
 @pytest.mark.parametrize("check", [*CHECKS, *QUESTIONS], ids=lambda check: check.__name__)
 def test_it_passes_the_suite_or_says_that_it_does_not(subject, check):
-    if is_declared(subject.method, check):
+    if mark_of(subject.method, check):
         return  # what comes of it is in tests/testing/test_leaks.py
     check(subject)
 

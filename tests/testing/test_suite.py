@@ -116,7 +116,7 @@ def test_the_command_says_that_all_is_well(cli, folder):
     assert outcome.document["method"] == "sound:Sound"
     assert outcome.document["holds"] is True
     assert outcome.document["checks"] == [
-        {"check": check.__name__, "setting": "til", "failure": None, "declared": None}
+        {"check": check.__name__, "setting": "til", "failure": None, "declared": None, "mark": ""}
         for check in (*CHECKS, *QUESTIONS)
     ]
     assert outcome.document["leaks"]["til"]["together"] > 80

@@ -60,7 +60,7 @@ def check(
         }
     failed = [outcome for outcome in outcomes if not outcome.holds]
     if as_json:
-        names = ("check", "setting", "failure", "declared")
+        names = ("check", "setting", "failure", "declared", "mark")
         checks = [{name: getattr(each, name) for name in names} for each in outcomes]
         measured = {setting: found if isinstance(found, str) else asdict(found) for setting, found in leaks.items()}
         print(json.dumps({"method": method, "holds": not failed, "checks": checks, "leaks": measured}))
@@ -69,9 +69,7 @@ def check(
         for each in outcomes:
             found = "" if each.holds else f"\n{each.failure}"
             found += f"\ndeclared by the method, and said in every table: {each.declared}" if each.declared else ""
-            table.add_row(
-                "✗" if each.failure else "†" if each.declared else "✓", each.setting, Text(each.meaning + found)
-            )
+            table.add_row("✗" if each.failure else each.mark or "✓", each.setting, Text(each.meaning + found))
         Console().print(table)
         _print_leaks(leaks)
     if failed:
@@ -91,6 +89,8 @@ def _print_leaks(leaks: dict[str, Leaks | str]) -> None:
         Column("setting", no_wrap=True), Column("how it is asked", overflow="fold"), Column("accuracy", justify="right")
     )
     table.title = "What it owes to how it is asked: mean accuracy over tasks of a small stream, after the last"
+    counts = {found.nodes for found in leaks.values() if not isinstance(found, str)}
+    table.caption = ", ".join(f"{count} test nodes: one is {100 / count:.1f} points" for count in sorted(counts))
     for setting, found in leaks.items():
         for how, accuracy in [(Text(found), None)] if isinstance(found, str) else found.rows():
             table.add_row(setting, how, "–" if accuracy is None else f"{accuracy:.1f} %")

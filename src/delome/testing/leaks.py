@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from delome.datasets import load_graph
 from delome.graph import Graph
 from delome.learning import Learner
 from delome.metrics import Score
 from delome.streams.columns import Setting
-from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Task
-from delome.testing.referee import disjoint_union
+from delome.testing.referee import EPOCHS, disjoint_union
 from delome.testing.subject import Subject
 
 MEANINGS = {
@@ -36,26 +33,25 @@ class Leaks:
 
     together: float
     alone: float
-    mixed: float
+    mixed: float | None
+    """None where the task of a node is known: nodes of different tasks cannot be asked about at once."""
     joined: float
     inductive: float
+    nodes: int
+    """Test nodes of all tasks."""
 
     def rows(self) -> list[tuple[str, float]]:
         """How nodes were asked about, and the accuracy."""
-        return [(MEANINGS[each.name], getattr(self, each.name)) for each in fields(self)]
-
-
-@cache
-def _graph() -> Graph:
-    return load_graph("synthetic", nodes=300, classes=6, features=16, degree=6, noise=2.0)
+        return [(how, value) for name, how in MEANINGS.items() if (value := getattr(self, name)) is not None]
 
 
 def leaks_of(method: type[Learner], parameters: Mapping[str, Any] | None = None, setting: Setting = "cil") -> Leaks:
     """Measures a method, which learns the same three tasks of two classes twice: with and without test nodes."""
     subject = Subject(method, setting, parameters or {})
-    cut, joined = TaskStream(_graph()), TaskStream(_graph(), test_graph="joined")
-    inductive = TaskStream(_graph(), inductive=True)
-    learner, other = (subject.learned(stream, epochs=40) for stream in (cut, inductive))
+    cut, joined, inductive = (
+        subject.overlapping(**protocol) for protocol in ({}, {"test_graph": "joined"}, {"inductive": True})
+    )
+    learner, other = (subject.learned(stream, epochs=EPOCHS) for stream in (cut, inductive))
     union, of_tasks = _union(list(cut))
     at_once = learner.predict(union, np.concatenate(of_tasks)) if setting == "cil" else None
     alone, mixed = [], []
@@ -68,13 +64,13 @@ def leaks_of(method: type[Learner], parameters: Mapping[str, Any] | None = None,
         if at_once is not None:
             start = sum(len(nodes) for nodes in of_tasks[: task.index])
             mixed.append(Score.of(at_once[start : start + len(task.test)], labels[task.test]).balanced)
-    together = _mean(learner.evaluate(cut))
     return Leaks(
-        together=together,
+        together=_mean(learner.evaluate(cut)),
         alone=_mean(alone),
-        mixed=_mean(mixed) if mixed else together,
+        mixed=_mean(mixed) if mixed else None,
         joined=_mean(learner.evaluate(joined.seen(joined[-1]))),
         inductive=_mean(other.evaluate(inductive)),
+        nodes=sum(len(task.test) for task in cut),
     )
 
 

@@ -64,10 +64,19 @@ class Subject:
         """Three tasks of two classes."""
         return TaskStream(_toy_graph())
 
+    def overlapping(self, **protocol: Any) -> TaskStream:
+        """Three tasks of two classes that overlap: to know the task of a node would help to classify it."""
+        return TaskStream(_overlapping_graph(), **protocol)
+
 
 @cache
 def _toy_graph() -> Graph:
     return load_graph("synthetic", nodes=240, classes=6, features=16, degree=6, noise=0.5)
+
+
+@cache
+def _overlapping_graph() -> Graph:
+    return load_graph("synthetic", nodes=300, classes=6, features=16, degree=6, noise=2.0)
 
 
 @cache

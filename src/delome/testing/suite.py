@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from delome.experiment.comparison import ALL_NODES, TOGETHER
 from delome.learning import Learner
 from delome.streams.columns import Setting
 from delome.testing.checks import CHECKS
@@ -16,13 +17,14 @@ from delome.testing.subject import Subject
 @dataclass(frozen=True)
 class Outcome:
     """One check in one setting; ``failure`` says what was found if it does not hold, and ``declared`` if the method has
-    declared that it does not."""
+    declared that it does not, with the ``mark`` that it has in tables for it."""
 
     check: str
     meaning: str
     setting: str
     failure: str | None
     declared: str | None = None
+    mark: str = ""
 
     @property
     def holds(self) -> bool:
@@ -44,17 +46,18 @@ def run_checks(
                 check(subject)
             except Exception as error:  # a stranger's method may fail in any way
                 failure = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-            declared = failure if is_declared(method, check) else None
+            mark = mark_of(method, check) if failure else ""
             meaning = check.__doc__ or check.__name__
-            yield Outcome(check.__name__, meaning, setting, None if declared else failure, declared)
+            failed, declared = (None, failure) if mark else (failure, None)
+            yield Outcome(check.__name__, meaning, setting, failed, declared, mark)
 
 
-def is_declared(method: type[Learner], check: Callable[[Subject], None]) -> bool:
-    """Whether a method says itself that it does not pass a question of the referee: one that judges batches, or learns
-    from nodes without labels."""
-    return (method.judges == "batches" and check in OF_BATCHES) or (
-        method.learns_from == "all nodes" and check in OF_ALL_NODES
-    )
+def mark_of(method: type[Learner], check: Callable[[Subject], None]) -> str:
+    """The mark of a method that says itself that it does not pass a question of the referee, because it judges batches
+    or learns from nodes without labels; empty if it does not say so."""
+    if method.judges == "batches" and check in OF_BATCHES:
+        return TOGETHER
+    return ALL_NODES if method.learns_from == "all nodes" and check in OF_ALL_NODES else ""
 
 
 def check_method(
