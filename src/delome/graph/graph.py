@@ -22,7 +22,7 @@ from delome.graph.validation import (
     checked_masks,
     checked_names,
     checked_weights,
-    numbers_of_nodes,
+    usable_attributes,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Graph:
     propagation, but belongs to no class. They may also be text (unknown: None or empty); ``labels`` then holds the
     positions in ``class_names``, and `user_labels` the text. Masks say which nodes to train, validate and test on.
 
-    ``node_attributes`` are numbers by name, one for each node, such as ``node_year``: streams may be cut by them, and
-    no learner sees them.
+    ``node_attributes`` are numbers or texts by name, one for each node, such as ``node_year``: streams may be cut by
+    them, and no learner sees them.
 
     ``shared`` is a folder, if any, through which processes share what was propagated.
 
@@ -167,7 +167,10 @@ class Graph:
             edge_index=torch.from_numpy(np.stack([coo.col, coo.row]).astype(np.int64)),
             y=None if self.labels is None else torch.from_numpy(self.labels),
             **{f"{name}_mask": torch.from_numpy(mask) for name, mask in self.masks.items()},
-            **{name: torch.from_numpy(values) for name, values in self.attributes.items()},
+            **{
+                name: values.tolist() if values.dtype.kind == "U" else torch.from_numpy(values)
+                for name, values in self.attributes.items()
+            },
         )
         if self.weighted:
             data.edge_weight = torch.from_numpy(coo.data)
@@ -355,6 +358,6 @@ def _pyg_attributes(data: Data, features: Any) -> dict[str, np.ndarray]:
     if not hasattr(data, "keys") or not getattr(features, "shape", ()):
         return {}  # no PyG data, or no features, which is said elsewhere
     named = {str(name): data[name] for name in data.keys() if str(name).startswith(ATTRIBUTE)}  # noqa: SIM118  # no dict
-    return numbers_of_nodes(
+    return usable_attributes(
         {name: value for name, value in named.items() if hasattr(value, "shape")}, features.shape[0]
     )

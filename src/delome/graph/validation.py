@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 
 from delome.errors import GraphError, shown
 from delome.graph.sparse import Features, checked_csr, int32_indices
+
+log = logging.getLogger(__name__)
 
 
 def as_numpy(value: Any) -> np.ndarray:
@@ -223,26 +226,27 @@ def checked_masks(masks: dict[str, Any], nodes: int) -> dict[str, np.ndarray]:
 
 
 def checked_attributes(attributes: Mapping[str, Any], nodes: int) -> dict[str, np.ndarray]:
-    """Numbers of all nodes, by name."""
+    """Numbers or texts of all nodes, by name."""
     checked = {}
     for name, given in attributes.items():
         values = as_numpy(given)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
-        if values.shape != (nodes,) or values.dtype.kind not in "fiub":
+        if values.shape != (nodes,) or values.dtype.kind not in "fiubU":
             raise GraphError(
-                f"node attribute '{name}' must be one number for each of the {nodes} nodes, "
+                f"node attribute '{name}' must be one number or text for each of the {nodes} nodes, "
                 f"but it has type {values.dtype} and shape {tuple(values.shape)}"
             )
         checked[str(name)] = values.copy()
     return checked
 
 
-def numbers_of_nodes(found: Mapping[str, Any], nodes: int) -> dict[str, np.ndarray]:
-    """Those of some arrays that are one number for each node."""
-    arrays = {name: as_numpy(values) for name, values in found.items()}
-    return {
-        name: values
-        for name, values in arrays.items()
-        if values.dtype.kind in "fiub" and values.shape in ((nodes,), (nodes, 1))
-    }
+def usable_attributes(found: Mapping[str, Any], nodes: int) -> dict[str, np.ndarray]:
+    """Those of some arrays that can be node attributes; the others are left out with a note."""
+    usable: dict[str, np.ndarray] = {}
+    for name, values in found.items():
+        try:
+            usable |= checked_attributes({name: values}, nodes)
+        except GraphError as error:
+            log.warning("%s: left out", error)
+    return usable

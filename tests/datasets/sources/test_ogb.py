@@ -58,7 +58,7 @@ def test_a_folder_without_mapping_and_split_is_enough(mini: Any, tmp_path: Path,
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"2010\n", "node attribute 'node_year' must be one number for each of the 12 nodes"),
+        (b"2010\n", "node attribute 'node_year' must be one number or text for each of the 12 nodes"),
         (b"2010,1\n" * 12, "node_year.csv.gz"),
         (b"soon\n" * 12, "node_year.csv.gz"),
     ],

@@ -25,7 +25,7 @@ from delome.datasets.fetching.reading import Statistics
 from delome.datasets.sources import ogb, reddit
 from delome.datasets.sources.published import PUBLISHED, Published
 from delome.persistence.reading import sha256_of
-from delome.streams import Cutting, Time
+from delome.streams import Protocol, Time
 
 Refusal = Callable[[Callable[[], object]], str]
 Unpack = Callable[[dict[str, bytes], Path], None]
@@ -89,7 +89,7 @@ def test_years_are_converted_too_and_a_stream_can_be_cut_by_them(arxiv: Publishe
         assert np.array_equal(graph.attributes["node_year"], mini.years)
     graph = graph.with_labels(np.tile([0, 0, 0, 1, 1, 1], 2))
     graph.attributes["node_year"] = np.repeat([2011, 2010], 6)
-    assert [sorted(task.nodes.tolist()) for task in Time()(graph, Cutting())] == [[*range(6, 12)], [*range(6)]]
+    assert [sorted(task.nodes.tolist()) for task in Time()(graph, Protocol())] == [[*range(6, 12)], [*range(6)]]
 
 
 def test_a_form_that_was_converted_without_years_is_made_again(arxiv: Published, mini: Any, root: Path) -> None:

@@ -17,7 +17,7 @@ from delome.errors import DatasetError, GraphError
 from delome.graph import Graph
 from delome.graph.graph import ATTRIBUTE, MASKS
 from delome.graph.sparse import checked_csr
-from delome.graph.validation import numbers_of_nodes
+from delome.graph.validation import usable_attributes
 from delome.persistence.reading import open_regular
 
 _LAYOUT = "adj_* and attr_* or features"
@@ -44,7 +44,7 @@ def load(path: str, undirected: bool = True, weights: bool = True) -> Graph:
 
 def _read_npz(file: Path, undirected: bool) -> Graph:
     """Layout: adj_{data,indices,indptr,shape}, attr_{…} or dense features; labels, class_names, {train,val,test}_mask
-    and node_… (a number for each node) if present. ``adj_data`` are weights unless they are all 1."""
+    and node_… (a number or text for each node) if present. ``adj_data`` are weights unless they are all 1."""
     masks = [f"{name}_mask" for name in MASKS]
     arrays = read_arrays(file, [*_matrix("adj"), "features", "labels", "class_names", *masks])
     require(file, arrays, "adj_indices", "adj_indptr", "adj_shape", layout=_LAYOUT)
@@ -64,7 +64,7 @@ def _read_npz(file: Path, undirected: bool) -> Graph:
         edge_weight=None if (edges.data == 1).all() else edges.data,
         class_names=arrays.get("class_names"),
         undirected=undirected,
-        node_attributes=numbers_of_nodes(attributes, adjacency.shape[0]),
+        node_attributes=usable_attributes(attributes, adjacency.shape[0]),
         **{mask: arrays.get(mask) for mask in masks},
     )
 
