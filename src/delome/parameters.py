@@ -35,11 +35,12 @@ Find: TypeAlias = Callable[[Registry[Any], str], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Param:
-    """What a parameter means, and the smallest value it may have, or the bound it must be above."""
+    """What a parameter means, the smallest and largest value it may have, or the bound it must be above."""
 
     help: str
     at_least: float | None = None
     above: float | None = None
+    at_most: float | None = None
 
 
 class Part(Param):
@@ -118,6 +119,8 @@ class Parameter:
             raise ParameterError(f"{self.name} must be at least {at_least}, not {value}")
         if above is not None and float(value) <= above:
             raise ParameterError(f"{self.name} must be greater than {above}, not {value}")
+        if (at_most := self.param.at_most) is not None and float(value) > at_most:
+            raise ParameterError(f"{self.name} must be at most {at_most}, not {value}")
 
 
 def parameters_of(owner: type) -> Mapping[str, Parameter]:

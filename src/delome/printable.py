@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Beginnings of a field that a spreadsheet computes instead of showing it."""
 
@@ -23,6 +25,16 @@ def csv_field(text: str) -> str:
     """
     field = f"'{text}" if text.startswith(FORMULA) else text
     return '"{}"'.format(field.replace('"', '""')) if set(field) & set(',"\r\n') else field
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """Words of which one is to be chosen.
+
+    >>> alternatives(["cut", "joined", "grown"]), alternatives(["cut"])
+    ('cut, joined or grown', 'cut')
+    """
+    *rest, last = words
+    return f"{', '.join(rest)} or {last}" if rest else last
 
 
 def counted(number: int, noun: str) -> str:

@@ -41,17 +41,17 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "missing timestamps": (
         "time",
         {"node_year": np.where(np.arange(60) < 2, np.nan, YEARS)},
-        "2 nodes have no node_year, NaN or infinite",
+        "the node_year of 2 nodes is NaN or infinite",
     ),
     "a period without nodes": (
         "time",
         {"node_year": np.where(YEARS == 2001, 2003, YEARS)},
-        "there are no nodes in 2001 to 2002",
+        "2001 to 2002 has no nodes: choose start=2001, or longer periods",
     ),
     "a period of one class": (
         "time",
         {"node_year": one_class_in_the_last_year()},
-        "2001 to 2002 has 1 classes with at least 3 nodes, and at least 2 are needed",
+        "from 2001 has too few nodes to learn: 1 class has at least 3, and 2 are needed: choose longer periods",
     ),
     "no length": ("time:period=0", {"node_year": YEARS}, "period must be greater than 0"),
     "a length that is no number": ("time:period=long", {"node_year": YEARS}, "period must be a number, not 'long'"),
@@ -59,15 +59,31 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "a domain without label": (
         "domains",
         {"node_domain": np.where(np.arange(60) < 1, np.inf, YEARS)},
-        "1 nodes have no node_domain, NaN or infinite",
+        "the node_domain of 1 node is NaN or infinite",
     ),
-    "no width": ("blurry:sigma=0", {}, "sigma must be greater than 0"),
-    "a negative width": ("blurry:sigma=-0.1", {}, "sigma must be greater than 0"),
+    "no width": ("blurry:sigma=0", {}, "sigma must be at least 1e-06, not 0"),
+    "a negative width": ("blurry:sigma=-0.1", {}, "sigma must be at least 1e-06, not -0.1"),
     "no steps": ("blurry:steps=0", {}, "steps must be at least 1, not 0"),
     "a large base": ("classes:base=5", {}, "base must be at most the number of classes with at least 3 nodes, 4"),
     "too many classes": ("classes:sizes=3+3", {}, "cannot make tasks of 6 classes in all"),
     "an empty task": ("classes:sizes=3+0", {}, "sizes must be numbers of classes such as 4+3+3, not '3+0'"),
-    "a class that is not there": ("classes:order=0+9", {}, "class_order names classes that the graph does not have"),
+    "a class that is not there": (
+        "classes:order=0+9",
+        {},
+        "the order of classes names some that the graph does not have",
+    ),
+    "a large step": ("classes:step=5", {}, "step must be at most the number of classes with at least 3 nodes, 4"),
+    "a parameter twice": ("classes:base=2,base=3", {}, "base of stream classes is given twice"),
+    "no value": ("classes:sizes=", {}, "'sizes=' of stream classes has no value"),
+    "a list with commas": ("classes:sizes=2,1,1", {}, "lists have a + between them"),
+    "two ways to say when": ("time:bounds=2001,period=3", {"node_year": YEARS}, "leave out start and period"),
+    "a time that is text": ("time", {"node_year": YEARS.astype(str)}, "node_year is text"),
+    "endless time": ("time", {"node_year": YEARS * 1e300}, "makes 2e+300 tasks"),
+    "a domain of few nodes": (
+        "domains",
+        {"node_domain": np.arange(60)},
+        "node_domain 0 has too few nodes to learn: 0 classes have at least 3, and 2 are needed: leave out its nodes",
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from delome.experiment.folder import identity_of
 from delome.experiment.results import SeedResult, TaskResult
 from delome.reporting.formats import latex, markdown
 from delome.reporting.tables import summary_lines
-from delome.streams import Cutting, Time
+from delome.streams import Time
 
 SMALL = "synthetic:nodes=80,classes=4"
 USUAL = {
@@ -94,13 +94,16 @@ def test_other_protocols_and_streams_are_part_of_the_hash() -> None:
     [
         ({"test_graph": "cut", "inter_task_edges": True}, "--inter-task-edges is --test-graph grown, but cut"),
         ({"stream": "blurry", "setting": "til"}, "a blurry stream has no tasks that could be known, as setting til"),
-        ({"stream": "blurry", "method": "tpp"}, "method tpp cannot learn a blurry stream: choose classes or time or"),
+        ({"stream": "blurry", "method": "tpp"}, "method tpp cannot learn a blurry stream: choose classes, time or dom"),
+        ({"stream": "blurry", "method": "hpns", "setting": "til"}, "method hpns cannot learn a blurry stream: choose"),
+        ({"stream": "blurry", "classes_per_task": 3}, "the tasks of stream blurry do not have so many classes each"),
+        ({"stream": "classes:step=3", "classes_per_task": 2}, "the tasks of stream classes:step=3 do not have"),
         ({"inductive": 1}, "inductive must be of type bool, not 1"),
         ({"stream": 3}, "a stream is named by text"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
+    with pytest.raises((ParameterError, StreamError), match=sentence):
         RunConfig.resolve(**options)
 
 
@@ -160,8 +163,8 @@ def test_results_without_such_numbers_are_written_as_before() -> None:
 
 def test_attributes_come_from_files_and_reach_the_stream(dated: str) -> None:
     graph = load_graph(dated)
-    assert graph.attributes.keys() == {"node_year"}
-    assert [len(task.class_labels) for task in Time()(graph, Cutting())] == [4] * 5
+    assert graph.attributes.keys() == {"node_year", "node_names"}
+    assert [len(task.class_labels) for task in Time()(graph)] == [4] * 5
     again = Graph.from_pyg(graph.to_pyg())
     assert (again.attributes["node_year"] == graph.attributes["node_year"]).all()
     assert graph.hidden().attributes == {} and graph.subgraph(np.array([3])).attributes["node_year"].tolist() == [2003]

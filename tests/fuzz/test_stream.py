@@ -148,8 +148,8 @@ def test_a_single_odd_option_is_a_whole_number_or_refused(name: str, value: Any,
         ([10**400], "a label in class_order must be a whole number of at most 64 bits, not 10+…"),
         (5, "class_order must be a list of labels, not 5"),
         (np.array(1), r"class_order must be a list of labels, not array\(1\)"),
-        (range(10**30), r"class_order names classes that the graph does not have: \[3\]"),
-        (count(), r"class_order names classes that the graph does not have: \[3\]"),
+        (range(10**30), r"the order of classes names some that the graph does not have: \[3\]"),
+        (count(), r"the order of classes names some that the graph does not have: \[3\]"),
     ],
 )
 def test_an_order_that_is_no_list_of_labels_is_refused(order: Any, reason: str) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from delome import ER, TaskStream, load_graph
+from delome import ER, Graph, TaskStream, load_graph
 from delome.memories.reservoir import kept_of_new
 from delome.testing.subject import same_state
 
@@ -43,6 +43,13 @@ def test_the_memory_is_as_large_as_it_may_be_and_holds_tasks_in_proportion(graph
         assert sum(sum(memory.stands_for.values()) for memory in learner.bank.memories) == sizes.sum()
         shares.append(kept[0])
     assert np.mean(shares) == pytest.approx(20 * sizes[0] / sizes.sum(), abs=1.0)
+
+
+def test_with_live_data_free_places_are_for_new_rows():
+    learner = ER(budget=5, epochs=1, hidden=2)
+    for label, count in ((0, 100), (1, 20), (2, 20)):
+        learner.observe(Graph([[0], [1]], np.random.default_rng(label).random((count, 4)), [label] * count))
+        assert sum(len(memory.rows) for memory in learner.bank.memories) == 5 * (label + 1)
 
 
 def test_rows_are_propagated_rows_of_training_nodes_and_none_is_there_twice(graph):

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from delome import TPP, Graph, TaskStream, TPPNodes, load_graph
+from delome.graph import disjoint_union
 from delome.methods.tpp import Asked, TaskHead, _Reader, smoothed, without_isolated
-from delome.testing.referee import disjoint_union
 
 SMALL = {"hidden": 16, "pretrain": 5, "epochs": 60, "lr": 0.02}
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delome import PUMA, Graph, Learner, Prototypes, load_graph
+from delome import PUMA, TPP, FineTune, Graph, HPNs, Learner, Prototypes, TaskStream, load_graph
 from delome.errors import DelomeError, ParameterError, StreamError
 from delome.learning import METHODS
-from delome.streams import STREAMS, Blurry, Classes, Cutting, Domains, Protocol, Time, parse_kind
+from delome.streams import STREAMS, Blurry, Classes, Domains, Protocol, StreamKind, Time, parse_kind
 from delome.streams.blurry import largest_remainders, schedule
 from delome.streams.cut import CutStream
 from delome.streams.grouped import OrderedStream
@@ -42,7 +42,9 @@ def test_tasks_may_have_unequal_numbers_of_classes(graph: Graph) -> None:
     assert sizes_of(Classes(step=1)(graph)) == [1] * 6
     assert sizes_of(Classes(sizes="3+1+2")(graph)) == [3, 1, 2]
     assert Classes(base=3, step=2)(graph).dropped == {5: "left over after the last full task"}
-    assert sizes_of(Classes(sizes="2+1+2")(graph, Cutting(tasks=2))) == [2, 1]
+    assert sizes_of(Classes(sizes="2+1+2")(graph, tasks=2)) == [2, 1]
+    listed: Any = [2, 1, 2]
+    assert sizes_of(Classes(sizes=listed)(graph)) == listed
 
 
 def test_classes_come_by_label_by_size_shuffled_or_as_given() -> None:
@@ -54,7 +56,7 @@ def test_classes_come_by_label_by_size_shuffled_or_as_given() -> None:
 
     assert order() == [0, 1, 2, 3]
     assert order(order="size") == [1, 3, 2, 0]
-    assert order(order="3+0+2") == [3, 0, 2]
+    assert order(order="3+0+2") == order(order=[3, 0, 2]) == [3, 0, 2]
     shuffled = [order(order="shuffled", seed=seed) for seed in range(5)]
     assert all(sorted(each) == [0, 1, 2, 3] for each in shuffled) and len({tuple(each) for each in shuffled}) > 1
     assert order(order="shuffled", seed=3) == shuffled[3]
@@ -75,14 +77,14 @@ def test_classes_that_return_bring_other_nodes(graph: Graph) -> None:
 def test_a_period_is_a_task_of_a_graph_that_grows(graph: Graph) -> None:
     stream = Time(period=2)(graph)
     assert isinstance(stream, OrderedStream) and stream.test_graph == "grown"
-    assert stream.names == ["2000 to 2002", "2002 to 2004", "2004 to 2006"]
+    assert stream.names == ["until 2002", "2002 to 2004", "from 2004"]
     years = graph.attributes["node_year"]
     for task, allowed in zip(stream, ([2000, 2001], [2003], [2004]), strict=True):
         own = task.nodes[np.concatenate([task.train, task.val, task.test])]
         assert set(years[own]) == set(allowed)
         assert set(years[task.nodes]) == {2000, 2001, 2003, 2004} & set(range(2000, 2002 + 2 * task.index))
     bounded = Time(bounds="2001+2004")(graph)
-    assert isinstance(bounded, OrderedStream) and bounded.names == ["2000 to 2001", "2001 to 2004", "2004 to 2004"]
+    assert isinstance(bounded, OrderedStream) and bounded.names == ["until 2001", "2001 to 2004", "from 2004"]
     early = Time(period=1, start=2003)(graph)  # what is earlier belongs to the first period
     assert [len(np.setdiff1d(task.nodes, early[task.index - 1].nodes if task.index else [])) for task in early] == [
         90,
@@ -102,7 +104,7 @@ def test_the_next_period_is_asked_about_before_it_is_learned(graph: Graph) -> No
     assert ahead.index == 2 and set(asked[ahead.test]) == {1} < set(later[stream[2].test])
     assert (ahead.nodes == stream[2].nodes).all()
     assert stream.ahead(stream[2]) == []
-    cut = Time(period=2)(graph, Cutting(protocol=Protocol("cut")))
+    cut = Time(period=2)(graph, Protocol("cut"))
     assert isinstance(cut, OrderedStream) and (cut.ahead(cut[0])[0].nodes == cut[1].nodes).all()
 
 
@@ -119,6 +121,75 @@ def test_a_domain_is_a_task_of_all_classes(graph: Graph) -> None:
     stream = Domains()(graph)
     assert [task.class_labels for task in stream] == [(0, 1, 2, 3, 4, 5)] * 3
     assert all(set(graph.attributes["node_domain"][task.nodes]) == {task.index} for task in stream)
+
+
+def test_domains_may_be_named_by_text(graph: Graph) -> None:
+    countries = np.array(["nl", "de", "fr"])[graph.attributes["node_domain"].astype(int)]
+    stream = Domains(column="node_country")(graph._like(attributes={"node_country": countries}))
+    assert list(stream.names) == ["node_country de", "node_country fr", "node_country nl"]
+    assert all(set(countries[task.nodes]) == {name[-2:]} for task, name in zip(stream, stream.names, strict=True))
+
+
+def test_a_start_is_proposed_that_leaves_enough_nodes_in_every_period(graph: Graph) -> None:
+    years = np.where(np.arange(120) < 2, 1990, graph.attributes["node_year"])
+    dated = graph._like(attributes={"node_year": years})
+    with pytest.raises(StreamError, match=r"^until 1992 has too few nodes .*: choose start=2000, or longer periods$"):
+        Time(period=2)(dated)
+    assert list(Time(period=2, start=2000)(dated).names) == ["until 2002", "2002 to 2004", "from 2004"]
+
+
+def test_times_keep_all_their_digits(graph: Graph) -> None:
+    for start, text in ((1600000000123.0, "1600000000123.0"), (0.1 + 0.2, "0.30000000000000004"), (2.0, "2")):
+        kind = Time(start=start)
+        assert written(kind) == f"time:start={text}" and parse_kind(written(kind)) == kind
+    shifted = graph._like(attributes={"node_year": graph.attributes["node_year"] * 1e9 + 1})
+    assert list(Time(bounds="2001000000002+2004000000000.5")(shifted).names) == [
+        "until 2001000000002",
+        "2001000000002 to 2004000000000.5",
+        "from 2004000000000.5",
+    ]
+
+
+def test_a_protocol_is_a_value_and_a_stream_has_its_usual_one(graph: Graph) -> None:
+    assert Time(period=2)(graph, tasks=1).protocol == Protocol("grown")
+    assert Classes()(graph, tasks=1).protocol == Protocol("cut")
+    assert Blurry(steps=2)(graph, Protocol("joined", inductive=True)).protocol == Protocol("joined", inductive=True)
+    with pytest.raises(StreamError, match="a protocol is a Protocol"):
+        Classes()(graph, "joined")  # type: ignore[arg-type]
+
+
+def test_a_learner_refuses_tasks_of_streams_that_it_cannot_learn(graph: Graph) -> None:
+    task = Blurry(steps=2)(graph)[0]
+    for learner, sentence in (
+        (TPP(), "method tpp cannot learn a blurry stream: choose classes, time or domains"),
+        (HPNs(setting="til"), "method hpns cannot learn a blurry stream: choose classes, time or domains"),
+        (FineTune(setting="til"), "a blurry stream has no tasks that could be known, as setting til assumes"),
+    ):
+        with pytest.raises(StreamError, match=sentence):
+            learner.observe(task)
+        assert learner.classes == []
+
+
+def test_streams_of_ones_own_are_learned_by_every_method(graph: Graph) -> None:
+    class Reversed(StreamKind):
+        """Classes from the last to the first."""
+
+        def cut(self, graph: Graph, cutting: Any) -> CutStream:
+            return TaskStream(graph, class_order=[5, 4, 3, 2, 1, 0], tasks=cutting.tasks)
+
+    stream = Reversed()(graph, tasks=2)
+    learner = TPP(epochs=2, hidden=4, pretrain=2)
+    for task in stream:
+        learner.observe(task)
+    assert learner.classes == [5, 4, 3, 2] and stream.kind.endswith("Reversed")
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e300])
+def test_very_narrow_and_very_wide_waves_are_computed_without_warnings(sigma: float) -> None:
+    shares = schedule(6, 3, sigma, 0.0)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    expected = [[1.0 - (step != place // 2) if sigma < 1 else 1 / 3 for step in range(3)] for place in range(6)]
+    np.testing.assert_allclose(shares, expected, atol=1e-12)
 
 
 def test_proportions_are_a_softmax_of_gaussians() -> None:
@@ -155,17 +226,17 @@ def test_every_node_arrives_once_and_its_class_before_it_is_asked_about(graph: G
         ("classes:sizes=4+4", "cannot make tasks of 8 classes in all: the graph has 6 classes with at least 3 nodes"),
         ("classes:sizes=4+", "sizes must be a list such as 4+3+3, not '4+'"),
         ("classes:sizes=2,base=2", "sizes says how large tasks are: leave out base and step"),
-        ("classes:order=9+1", "class_order names classes that the graph does not have: [9]"),
+        ("classes:order=9+1", "the order of classes names some that the graph does not have: [9]"),
         ("classes:order=big", "order must be label, size, shuffled or labels such as 3+0+1, not 'big'"),
         ("time:period=0", "period must be greater than 0, not 0.0"),
-        ("time", "there are no nodes in 2002 to 2003: choose longer periods, or a later start"),
+        ("time", "2002 to 2003 has no nodes: choose start=2002, or longer periods"),
         ("time:column=node_yaer", "unknown node attribute 'node_yaer': did you mean 'node_year'?"),
         ("time:start=2010", "start 2010 is after the last timestamp, 2004: choose an earlier one"),
         ("time:bounds=2003+2001", "bounds must be numbers in ascending order, not '2003+2001'"),
         ("time:bounds=now", "bounds must be numbers such as 2010+2014, not 'now'"),
-        ("time:period=1e-9", "period 1e-09 makes 4,000,000,000 tasks, and at most 10,000 are allowed"),
-        ("blurry:sigma=0", "sigma must be greater than 0, not 0.0"),
-        ("blurry:sigma=-1", "sigma must be greater than 0, not -1.0"),
+        ("time:period=1e-9", "period 1e-09 makes 4e+09 tasks, and at most 10,000 are allowed"),
+        ("blurry:sigma=0", "sigma must be at least 1e-06, not 0.0"),
+        ("blurry:sigma=-1", "sigma must be at least 1e-06, not -1.0"),
         ("blurry:share=1", "share must be below 1, not 1"),
         ("blurry:steps=200", "step 4 of 200 has no nodes to train, validate and test on: choose fewer steps"),
         ("tme", "unknown stream 'tme': did you mean 'time'? (known: blurry, classes, domains, time)"),
@@ -182,7 +253,7 @@ def test_what_cannot_be_cut_is_refused_in_a_sentence(graph: Graph, text: str, se
 def test_timestamps_that_are_missing_are_refused(bad: float) -> None:
     graph = Graph([[0], [1]], np.ones((6, 1)), [0, 1] * 3, node_attributes={"node_year": [bad, 1.0, 1, 1, 1, 1]})
     with pytest.raises(
-        StreamError, match="1 nodes have no node_year, NaN or infinite: leave them out, or give them one"
+        StreamError, match="the node_year of 1 node is NaN or infinite: leave out such nodes, or give them a value"
     ):
         Time()(graph)
     with pytest.raises(StreamError, match="the graph has no node attribute 'node_year': give it node_attributes="):
@@ -191,7 +262,9 @@ def test_timestamps_that_are_missing_are_refused(bad: float) -> None:
 
 def test_a_period_of_one_class_is_refused() -> None:
     graph = Graph([[0], [1]], np.ones((9, 1)), [0] * 3 + [1] * 6, node_attributes={"node_year": [1] * 6 + [2] * 3})
-    with pytest.raises(StreamError, match="2 to 3 has 1 classes with at least 3 nodes, and at least 2 are needed"):
+    with pytest.raises(
+        StreamError, match="from 2 has too few nodes to learn: 1 class has at least 3, and 2 are needed: choose longer"
+    ):
         Time()(graph)
 
 
@@ -226,8 +299,8 @@ KINDS = st.sampled_from(
 def test_no_stream_shows_labels_or_what_is_to_come(
     graph: Graph, kind: str, test_graph: str, inductive: bool, seed: int
 ) -> None:
-    cutting = Cutting(split_seed=seed, protocol=Protocol(test_graph, inductive))
-    stream, again = (parse_kind(kind)(graph, cutting) for _ in range(2))
+    protocol = Protocol(test_graph, inductive)
+    stream, again = (parse_kind(kind)(graph, protocol, split_seed=seed) for _ in range(2))
     assert stream.fingerprint() == again.fingerprint()
     assert graph.labels is not None
     arrived: set[int] = set()
@@ -262,14 +335,14 @@ def test_no_stream_shows_labels_or_what_is_to_come(
 def test_what_is_learned_does_not_depend_on_what_is_to_come(
     graph: Graph, kind: str, test_graph: str, inductive: bool, tasks: int, method: type[Learner]
 ) -> None:
-    cutting = Cutting(protocol=Protocol(test_graph, inductive))
-    stream = parse_kind(kind)(graph, cutting)
+    protocol = Protocol(test_graph, inductive)
+    stream = parse_kind(kind)(graph, protocol)
     arrived = np.concatenate([each.nodes for each in stream[:tasks]])
     tested = np.concatenate([each.nodes[each.test] for each in stream[:tasks]])
     hidden = np.setdiff1d(np.arange(graph.num_nodes), np.setdiff1d(arrived, tested) if inductive else arrived)
     features = np.array(graph.features)
     features[hidden] = -7 * features[hidden] + 1
-    other = parse_kind(kind)(graph._like(features=features), cutting)
+    other = parse_kind(kind)(graph._like(features=features), protocol)
     states = []
     for each in (stream, other):
         learner = method(**{"epochs": 2, "hidden": 4, "budget": 2} if method is PUMA else {})

@@ -262,8 +262,8 @@ def test_the_split_is_the_same_with_and_without_inter_task_edges() -> None:
             {"min_class_size": 6},
             "cannot make a task of 2 classes: the graph has 0 classes with at least 6 nodes",
         ),
-        ({"class_order": [0, 1, 1]}, "class_order names a class twice"),
-        ({"class_order": [0, 9, 8]}, "class_order names classes that the graph does not have: [8, 9]"),
+        ({"class_order": [0, 1, 1]}, "the order of classes names one of them twice"),
+        ({"class_order": [0, 9, 8]}, "the order of classes names some that the graph does not have: [8, 9]"),
     ],
 )
 def test_impossible_streams_are_refused(options: dict[str, Any], sentence: str) -> None:

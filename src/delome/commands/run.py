@@ -15,6 +15,7 @@ from delome.experiment.options import GIVEN, RunOptions
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.parameters import has_parameter
 from delome.progress import Watcher
+from delome.streams.cut import CutStream
 from delome.streams.tasks import Stream
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,9 @@ def run(
     """
     if isinstance(stream, str):
         options, stream = options | {"stream": stream}, None
+    if isinstance(stream, CutStream) and stream.made_by is not None:
+        own = {"stream": stream.kind, "test_graph": stream.test_graph, "inductive": stream.inductive}
+        options = own | options
     if dataset is None:
         dataset = RunOptions.dataset if stream is None else GIVEN
     wanted = RunOptions(dataset=dataset, method=method, **_known(options))

@@ -23,13 +23,14 @@ from delome.graph import Graph
 from delome.learning import METHODS, Learner
 from delome.parameters import check_option, filled, has_parameter, parameters_of, parse_assignments, values_of
 from delome.registry import Registry
-from delome.streams import STREAMS, Cutting, Protocol, StreamKind, parse_kind
+from delome.streams import Protocol, StreamKind, parse_kind
 from delome.streams.columns import Label
 from delome.streams.cut import CutStream
 from delome.streams.kind import written
 from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Stream
 
+CLASSES_PER_TASK = 2
 MOST_SEEDS = 100_000
 """All seeds of a run are written out in its configuration."""
 
@@ -41,7 +42,7 @@ class RunConfig:
     dataset: str
     method: str
     parameters: dict[str, Any]
-    classes_per_task: int = 2
+    classes_per_task: int = CLASSES_PER_TASK
     tasks: int | None = None
     class_order: list[Label] | None = None
     split: str = "auto"
@@ -64,7 +65,8 @@ class RunConfig:
         if options.dataset != GIVEN:
             parse_name(options.dataset)
         check_option("seeds", options.seeds, at_least=1)
-        check_option("classes_per_task", options.classes_per_task, at_least=1)
+        if options.classes_per_task is not None:
+            check_option("classes_per_task", options.classes_per_task, at_least=1)
         if options.tasks is not None:
             check_option("tasks", options.tasks, at_least=1)
         check_option("split_seed", options.split_seed, at_least=0)
@@ -77,7 +79,11 @@ class RunConfig:
         if isinstance(options.budget, int) and options.budget < 1:
             raise ParameterError(f"budget must be at least 1 row per class, not {shown(options.budget)}")
         kind, learner = parse_kind(options.stream), _learner(options)
-        check_supported(kind, options.method, learner)
+        learner.check_stream(kind)
+        if options.classes_per_task is not None and not kind.uses_classes_per_task:
+            raise ParameterError(
+                f"the tasks of stream {written(kind)} do not have so many classes each: leave out classes_per_task"
+            )
         parameters = values_of(learner)
         first = parameters.pop("seed")
         check_option("the last seed", first + options.seeds - 1, at_least=0)
@@ -85,7 +91,7 @@ class RunConfig:
             dataset=options.dataset,
             method=options.method,
             parameters=parameters,
-            classes_per_task=options.classes_per_task,
+            classes_per_task=CLASSES_PER_TASK if options.classes_per_task is None else options.classes_per_task,
             tasks=options.tasks,
             class_order=None if options.class_order is None else list(options.class_order),
             split=options.split,
@@ -113,15 +119,15 @@ class RunConfig:
         """Cuts the dataset's graph into tasks."""
         if self.split == GIVEN:
             raise ParameterError("split 'given' is that of a stream of your own: pass the stream")
-        cutting = Cutting(
+        return parse_kind(self.stream_kind)(
+            graph,
+            Protocol(self.test_graph, self.inductive),
             classes_per_task=self.classes_per_task,
             tasks=self.tasks,
             class_order=self.class_order,
             split=None if self.split == "auto" else cast(Any, self.split),
             split_seed=self.split_seed,
-            protocol=Protocol(self.test_graph, self.inductive),
         )
-        return parse_kind(self.stream_kind)(graph, cutting)
 
     def check_stream(self, stream: Stream) -> None:
         """Refuses a stream that is not cut as this configuration says."""
@@ -219,7 +225,7 @@ class RunConfig:
             "accuracy": "class-balanced",
             "setting": self.parameters["setting"],
             "stream": self.stream_kind,
-            "classes_per_task": self.classes_per_task,
+            "classes_per_task": self.classes_per_task if parse_kind(self.stream_kind).uses_classes_per_task else None,
             "test_graph": self.test_graph,
             "inter_task_edges": self.inter_task_edges,
             "evaluated_on": "test nodes, after each task",
@@ -249,18 +255,6 @@ def _test_graph(options: RunOptions, kind: StreamKind) -> str:
     if options.inter_task_edges and found != "grown":
         raise ParameterError(f"--inter-task-edges is --test-graph grown, but {found} is given too: leave out one")
     return found
-
-
-def check_supported(kind: StreamKind, method: str, learner: Learner) -> None:
-    """Refuses a method on a stream that it cannot learn."""
-    name = STREAMS.name_of(type(kind))
-    if learner.setting not in kind.settings:
-        raise ParameterError(
-            f"a {name} stream has no tasks that could be known, as setting {learner.setting} assumes: "
-            f"choose setting {' or '.join(kind.settings)}"
-        )
-    if name not in learner.streams:
-        raise ParameterError(f"method {method} cannot learn a {name} stream: choose {' or '.join(learner.streams)}")
 
 
 def _learner(options: RunOptions) -> Learner:

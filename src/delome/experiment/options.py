@@ -80,7 +80,9 @@ class RunOptions:
             several=True,
         ),
     ] = "classes"
-    classes_per_task: Annotated[int, Option("New classes in each task.", metavar="N")] = 2
+    classes_per_task: Annotated[
+        int | None, Option("New classes in each task of a stream of classes.  [default: 2]", metavar="N")
+    ] = None
     tasks: Annotated[int | None, Option("Learn only the first N tasks.  [default: all]", metavar="N")] = None
     epochs: Annotated[
         int | None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from delome.errors import DivergenceError, ParameterError, PastDataError, StateError
+from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, StreamError
 from delome.graph import Graph
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
@@ -22,8 +22,10 @@ from delome.persistence.files import make_folder, reporting_write_errors
 from delome.persistence.lock import sole_writer
 from delome.persistence.state import State, whole_numbers
 from delome.persistence.state_files import Written, save_state
+from delome.printable import alternatives
 from delome.progress import Tracker
 from delome.registry import Registry
+from delome.streams import STREAMS, StreamKind
 from delome.streams.columns import KnownClasses, Label, LabelColumns, Setting
 from delome.streams.live import as_graph, labelled_nodes
 from delome.streams.tasks import Observation, Task, learning
@@ -116,6 +118,20 @@ class Learner(Scorer):
 
     # --- what a user calls
 
+    def check_stream(self, kind: StreamKind) -> None:
+        """Refuses a kind of stream that it cannot learn; of kinds that are not ours nobody can know."""
+        name = STREAMS.name_of(type(kind))
+        settings = [setting for setting in self.settings if setting in kind.settings]
+        if (name in Learner.streams and name not in self.streams) or not settings:
+            known = [each for each in self.streams if {*STREAMS[each].settings} & {*self.settings}]
+            method = METHODS.name_of(type(self))
+            raise StreamError(f"method {method} cannot learn a {name} stream: choose {alternatives(known)}")
+        if self.setting not in settings:
+            raise StreamError(
+                f"a {name} stream has no tasks that could be known, as setting {self.setting} assumes: "
+                f"choose setting {' or '.join(settings)}"
+            )
+
     def task_of(self, data: Graph | Data) -> int | None:
         """The last task as which this very graph was learned, labels and masks included; none if it was not."""
         fingerprint = as_graph(data).fingerprint()
@@ -169,6 +185,8 @@ class Learner(Scorer):
                 f"task {data.index} cannot follow what was learned: its stream has had other classes before it than "
                 "the learner knows; hand in a graph with the labels of the task's training nodes"
             )
+        if data.made_by is not None and (kind := data.made_by()) is not None:
+            self.check_stream(kind)
         observation = data.observation(with_past=self.needs_past, read=self.read)
         return observation, self.known.extended(data.class_labels, _names_of(observation.graph)), []
 

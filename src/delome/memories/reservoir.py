@@ -30,7 +30,9 @@ class Reservoir(MemoryBuilder):
     """Propagated rows of training nodes, each of those that have come so far with the same probability (Vitter, 1985).
 
     The memory has ``budget`` rows for each class that the stream will have, whichever classes they are of. How many of
-    a task's rows stay is drawn at once, which is as if its rows had come one by one.
+    a task's rows stay is drawn at once, which is as if its rows had come one by one. Of live data nobody knows how many
+    classes there will be: the memory grows with them, and places that are free are for new rows, since of the old ones
+    no others are left.
     """
 
     whole = True
@@ -49,8 +51,8 @@ class Reservoir(MemoryBuilder):
         rng = generator(seed, "reservoir", observation.index)
         capacity, new = self.budget * observation.num_classes, len(observation.train)
         before = sum(sum(memory.stands_for.values()) for memory in bank.memories)
-        share = kept_of_new(capacity, before, new, rng)
         held = sum(len(memory.rows) for memory in bank.memories)
+        share = max(kept_of_new(capacity, before, new, rng), min(new, capacity - held))
         stay = np.sort(rng.choice(held, min(held, capacity - share), replace=False))
         memories, start = [], 0
         for memory in bank.memories:

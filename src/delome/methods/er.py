@@ -16,7 +16,8 @@ class ER(Replay):
 
     A step minimises the mean loss of the current batch and of rows drawn from the memory. The memory has ``budget``
     rows for each class that the stream will have, and frequent classes take more of them than rare ones. Tasks need no
-    boundaries, and the number of remembered rows is known from the start.
+    boundaries, and the number of remembered rows is known from the start; with live data it grows with the classes, and
+    rows of later classes are more likely to be remembered.
 
     >>> from delome import TaskStream, load_graph
     >>> stream = TaskStream(load_graph("synthetic", nodes=400, classes=4))

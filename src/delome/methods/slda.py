@@ -59,7 +59,9 @@ class SLDA(RandomFeatureLearner):
     True
     """
 
-    shrinkage: Annotated[float, Param("share ε of the covariance that is its mean variance times I", above=0)] = 0.01
+    shrinkage: Annotated[
+        float, Param("share ε of the covariance that is its mean variance times I", above=0, at_most=1)
+    ] = 0.01
 
     family = "closed form"
     keeps = FootprintFormula("0", "D·(D + 1) / 2 + D·C", "2·D·(D + 1) + 4·D·C")

@@ -4,7 +4,7 @@ from delome.streams.protocol import Protocol
 from delome.streams.task_stream import TaskStream
 from delome.streams.tasks import Observation, Stream, Task
 
-from delome.streams.kind import STREAMS, Cutting, StreamKind, parse_kind  # isort: skip  # kinds as they are listed
+from delome.streams.kind import STREAMS, StreamKind, parse_kind  # isort: skip  # kinds as they are listed
 from delome.streams.classes import Classes  # isort: skip
 from delome.streams.time import Time  # isort: skip
 from delome.streams.domains import Domains  # isort: skip
@@ -14,7 +14,6 @@ __all__ = [
     "STREAMS",
     "Blurry",
     "Classes",
-    "Cutting",
     "Domains",
     "Observation",
     "Protocol",

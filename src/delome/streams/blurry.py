@@ -14,6 +14,9 @@ from delome.streams.kind import STREAMS, Cutting, StreamKind
 from delome.streams.splits import Parts
 from delome.streams.task_stream import TaskStream
 
+SMALLEST_SIGMA = 1e-6
+"""Waves that are narrower touch one step only."""
+
 
 def schedule(classes: int, steps: int, sigma: float, share: float) -> np.ndarray:
     """Classes × steps: which share of a class arrives at a step; rows add up to 1.
@@ -27,7 +30,7 @@ def schedule(classes: int, steps: int, sigma: float, share: float) -> np.ndarray
            [0.378, 0.622]])
     """
     times, centres = (np.arange(steps) + 0.5) / steps, (np.arange(classes) + 0.5) / classes
-    logits = -((times - centres[:, None]) ** 2) / (2 * sigma**2)
+    logits = -(((times - centres[:, None]) / sigma) ** 2) / 2
     weights = np.exp(logits - logits.max(axis=0))
     weights /= weights.sum(axis=0)
     # where many classes share few steps, the largest weight of a class may be too small for its sum
@@ -68,7 +71,7 @@ class Blurry(StreamKind):
     (5, (0, 1, 2, 3), (0, 1, 2, 3, 4, 5))
     """
 
-    sigma: Annotated[float, Param("width σ of a class's wave, in units of the stream", above=0)] = 0.1
+    sigma: Annotated[float, Param("width σ of a class's wave, in units of the stream", at_least=SMALLEST_SIGMA)] = 0.1
     steps: Annotated[int | None, Param("steps of the stream; none = one for every two classes", at_least=1)] = None
     share: Annotated[float, Param("share of a class that arrives evenly at all steps", at_least=0)] = 0.0
 

@@ -38,6 +38,10 @@ class Classes(StreamKind):
 
     summary = "new classes in every task, equal numbers or not; classes may come back"
 
+    @property
+    def uses_classes_per_task(self) -> bool:
+        return self.sizes is None and self.step is None
+
     def cut(self, graph: Graph, cutting: Cutting) -> TaskStream:
         order = self._order(graph, cutting)
         return TaskStream(
@@ -66,7 +70,7 @@ class Classes(StreamKind):
         elif self.order == "shuffled":
             labels = generator(self.seed, "class order").permutation(labels).tolist()
         else:
-            given = listed("order", self.order)
+            given = listed("order", self.order, "3+0+1")
             if graph.labels_are_text:
                 return given
             if not all(part.lstrip("+-").isdecimal() for part in given):
@@ -78,18 +82,18 @@ class Classes(StreamKind):
         if self.sizes is not None:
             if self.base is not None or self.step is not None:
                 raise StreamError("sizes says how large tasks are: leave out base and step")
-            parts = listed("sizes", self.sizes)
+            parts = listed("sizes", self.sizes, "4+3+3")
             if not all(part.isdecimal() and 0 < int(part) <= MOST_CLASSES for part in parts):
                 raise StreamError(f"sizes must be numbers of classes such as 4+3+3, not '{self.sizes}'")
             return [int(part) for part in parts]
         if self.base is None and self.step is None:
             return None
         step = self.step or cutting.classes_per_task
-        base = self.base or step
+        name, base = ("step", step) if self.base is None else ("base", self.base)
         large = [graph.user_label(label) for label, nodes in members_of(graph).items() if len(nodes) >= SMALLEST]
         kept = len(large) if order is None else len(set(large) & set(order))
         if base > kept:
             raise StreamError(
-                f"base must be at most the number of classes with at least {SMALLEST} nodes, {kept}, not {base}"
+                f"{name} must be at most the number of classes with at least {SMALLEST} nodes, {kept}, not {base}"
             )
         return [base, *[step] * ((kept - base) // step)]

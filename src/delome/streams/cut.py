@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from delome.streams.protocol import TEST_GRAPHS
 from delome.streams.protocol import Protocol as EvaluationProtocol
 from delome.streams.splits import Parts
 from delome.streams.tasks import Task
+
+if TYPE_CHECKING:
+    from delome.streams.kind import StreamKind
 
 KEEP_BELOW = 2**30
 """Bytes of a graph up to which the graphs of all its tasks stay in memory; of a larger one only the last asked for."""
@@ -64,6 +67,12 @@ class CutStream(Sequence[Task]):
 
     kind: str = "classes"
     """How it was cut, as the command line writes it."""
+
+    made_by: StreamKind | None = None
+    """The value that cut it, if one did."""
+
+    names: Sequence[str] = ()
+    """What its tasks are called, if they are not just numbered."""
 
     def __init__(
         self,
@@ -204,6 +213,7 @@ class CutStream(Sequence[Task]):
             test=portion.test + offset,
             source=partial(self._graph, first, last),
             earlier=partial(self._learned, index),
+            made_by=partial(getattr, self, "made_by"),
             visible=partial(self._visible, index, first, last) if self.protocol.inductive else None,
         )
 

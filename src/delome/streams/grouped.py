@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from delome.errors import StreamError
+from delome.errors import StreamError, unknown
 from delome.graph import Graph
+from delome.printable import counted
 from delome.streams.columns import Label
 from delome.streams.cut import CutStream, Portion
 from delome.streams.kind import Cutting, members_of
@@ -23,21 +24,25 @@ class GroupedStream(CutStream):
     """Tasks are groups of nodes. Of a class with fewer than three nodes in a group these only take part in propagation,
     like nodes whose label is unknown. The split is drawn for each class in each group."""
 
-    def __init__(
-        self, graph: Graph, groups: np.ndarray, names: Sequence[str], cutting: Cutting, dropped: dict[Any, str]
-    ) -> None:
+    def __init__(self, graph: Graph, groups: np.ndarray, names: Sequence[str], cutting: Cutting, advice: str) -> None:
+        """``advice`` is for whom a group has too few nodes."""
         if cutting.class_order is not None:
             raise StreamError("class_order is for streams whose tasks are classes: leave it out")
         members = members_of(graph)
         assert graph.labels is not None
         split = split_of(graph, cutting.split, cutting.split_seed)
         wanted = range(len(names) if cutting.tasks is None else min(cutting.tasks, len(names)))
-        portions = [_portion(graph, members, groups, group, names[group], split) for group in wanted]
+        portions = []
+        for group in wanted:
+            try:
+                portions.append(_portion(graph, members, groups, group, split))
+            except StreamError as error:
+                raise StreamError(f"{names[group]} {error}: {advice}") from None
         labels: dict[Label, None] = {}
         for portion in portions:
             labels |= dict.fromkeys(portion.labels)
         lost = [label for label in members if graph.user_label(label) not in labels]
-        dropped = dropped | dict.fromkeys(lost, f"fewer than {SMALLEST} nodes in each group")
+        dropped = dict.fromkeys(lost, f"fewer than {SMALLEST} nodes in each group")
         self.names = list(names)[: len(portions)]
         self.tasks, self.class_order, self.split_seed = cutting.tasks, None, cutting.split_seed
         self.classes_per_task = cutting.classes_per_task
@@ -65,17 +70,32 @@ class OrderedStream(GroupedStream):
         return [following] if len(following.test) and len(following.val) else []
 
 
+def attribute(graph: Graph, column: str) -> np.ndarray:
+    """A node attribute, all of it there."""
+    if column not in graph.attributes:
+        if not graph.attributes:
+            raise StreamError(f"the graph has no node attribute '{column}': give it node_attributes={{'{column}': …}}")
+        raise StreamError(unknown("node attribute", column, graph.attributes))
+    values = graph.attributes[column]
+    is_text = values.dtype.kind == "U"
+    if missing := int((values == "").sum() if is_text else (~np.isfinite(values)).sum()):
+        raise StreamError(
+            f"the {column} of {counted(missing, 'node')} is {'empty' if is_text else 'NaN or infinite'}: "
+            "leave out such nodes, or give them a value"
+        )
+    return values
+
+
 def _portion(
     graph: Graph,
     members: dict[int, np.ndarray],
     groups: np.ndarray,
     group: int,
-    name: str,
     split: RandomSplit | GivenSplit,
 ) -> Portion:
     inside = np.flatnonzero(groups == group)
     if not len(inside):
-        raise StreamError(f"there are no nodes in {name}: choose longer periods, or a later start")
+        raise StreamError("has no nodes")
     classes: list[int] = []
     parts: list[Parts] = []
     for label, nodes in members.items():
@@ -84,9 +104,7 @@ def _portion(
             classes.append(label)
             parts.append(found)
     if len(classes) < 2:
-        raise StreamError(
-            f"{name} has {len(classes)} classes with at least {SMALLEST} nodes, and at least 2 are needed: "
-            "choose longer periods, or a later start"
-        )
+        have = "class has" if len(classes) == 1 else "classes have"
+        raise StreamError(f"has too few nodes to learn: {len(classes)} {have} at least {SMALLEST}, and 2 are needed")
     learned = np.concatenate([np.concatenate(each.in_order) for each in parts])
     return Portion.of([graph.user_label(c) for c in classes], parts, beside=np.setdiff1d(inside, learned))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,12 +25,12 @@ STREAMS: Registry[type[StreamKind]] = Registry("stream", "streams", lambda: Stre
 class Cutting:
     """What every kind of stream is told beside its own parameters."""
 
-    classes_per_task: int = 2
-    tasks: int | None = None
-    class_order: Sequence[Any] | None = None
-    split: Split | None = None
-    split_seed: int = 0
-    protocol: Protocol = field(default_factory=Protocol)
+    protocol: Protocol
+    classes_per_task: int
+    tasks: int | None
+    class_order: Sequence[Any] | None
+    split: Split | None
+    split_seed: int
 
 
 class StreamKind(Component, ABC):
@@ -44,13 +44,38 @@ class StreamKind(Component, ABC):
     usual_test_graph: ClassVar[str] = "cut"
     summary: ClassVar[str] = ""
 
-    def __call__(self, graph: Graph, cutting: Cutting | None = None) -> CutStream:
-        """The stream of a graph."""
+    def __post_init__(self) -> None:
+        """Lists may be given as such: ``sizes=[4, 3, 3]`` is ``sizes="4+3+3"``."""
+        for name in parameters_of(type(self)):
+            if isinstance(value := getattr(self, name), list | tuple | np.ndarray):
+                object.__setattr__(self, name, "+".join(map(str, value)))
+        super().__post_init__()
+
+    def __call__(
+        self,
+        graph: Graph,
+        protocol: Protocol | None = None,
+        *,
+        classes_per_task: int = 2,
+        tasks: int | None = None,
+        class_order: Sequence[Any] | None = None,
+        split: Split | None = None,
+        split_seed: int = 0,
+    ) -> CutStream:
+        """The stream of a graph, or its first so many ``tasks``; the rest is explained at `TaskStream`."""
         if not isinstance(graph, Graph):
             raise StreamError(f"a stream is cut from a Graph, not from {shown(graph)}")
-        stream = self.cut(graph, Cutting(protocol=Protocol(self.usual_test_graph)) if cutting is None else cutting)
-        stream.kind = written(self)
+        protocol = Protocol(self.usual_test_graph) if protocol is None else protocol
+        if not isinstance(protocol, Protocol):
+            raise StreamError(f"a protocol is a Protocol, e.g. Protocol('joined'), not {shown(protocol)}")
+        stream = self.cut(graph, Cutting(protocol, classes_per_task, tasks, class_order, split, split_seed))
+        stream.kind, stream.made_by = written(self), self
         return stream
+
+    @property
+    def uses_classes_per_task(self) -> bool:
+        """Whether its tasks are as large as ``classes_per_task`` says."""
+        return False
 
     @abstractmethod
     def cut(self, graph: Graph, cutting: Cutting) -> CutStream:
@@ -62,8 +87,16 @@ def parse_kind(text: Any) -> StreamKind:
     if not isinstance(text, str):
         raise ParameterError(f"a stream is named by text such as 'classes:base=4,step=2', not by {shown(text)}")
     name, _, rest = text.partition(":")
+    if name.isdecimal():
+        raise ParameterError(f"there is no stream '{name}': lists have a + between them, as in classes:sizes=4+3+3")
     kind = STREAMS.find(name)
-    return kind(**parse_assignments(kind, rest.split(",") if rest else [], f"stream {name}"))
+    given = rest.split(",") if rest else []
+    if empty := [part for part in given if part.endswith("=")]:
+        raise ParameterError(f"'{empty[0]}' of stream {name} has no value: give it one, or leave it out")
+    names = [part.partition("=")[0].strip() for part in given]
+    if twice := [each for number, each in enumerate(names) if each in names[:number]]:
+        raise ParameterError(f"{twice[0]} of stream {name} is given twice: give it once")
+    return kind(**parse_assignments(kind, given, f"stream {name}"))
 
 
 def written(kind: StreamKind) -> str:
@@ -77,18 +110,20 @@ def written(kind: StreamKind) -> str:
 
 
 def _plain(value: Any) -> str:
-    return "none" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return "none" if value is None else str(value)
+    return short if float(short := f"{value:.12g}") == value else repr(value)
 
 
-def listed(name: str, text: str) -> list[str]:
-    """``"4+3+3"`` as its parts.
+def listed(name: str, text: str, example: str) -> list[str]:
+    """``"4+3+3"`` as its parts; the ``example`` is for whom wrote something else.
 
-    >>> listed("sizes", "4+3+3")
+    >>> listed("sizes", "4+3+3", "2+2")
     ['4', '3', '3']
     """
     parts = [part.strip() for part in text.split("+")]
     if not all(parts):
-        raise StreamError(f"{name} must be a list such as 4+3+3, not '{text}'")
+        raise StreamError(f"{name} must be a list such as {example}, not '{text}'")
     return parts
 
 

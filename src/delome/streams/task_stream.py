@@ -212,14 +212,14 @@ def _checked_order(graph: Graph, class_order: Sequence[int] | Sequence[str] | No
     wanted = list(islice(labels, len(size) + 1))
     if graph.labels_are_text:
         if absent := [label for label in wanted if label not in numbers]:
-            raise StreamError(f"class_order names classes that the graph does not have: {shown(absent[:5])}")
+            raise StreamError(f"the order of classes names some that the graph does not have: {shown(absent[:5])}")
         order = [numbers[label] for label in wanted]
     else:
         order = [_whole("a label in class_order", label) for label in wanted]
         if missing := sorted(set(order) - set(size)):
-            raise StreamError(f"class_order names classes that the graph does not have: {missing[:5]}")
+            raise StreamError(f"the order of classes names some that the graph does not have: {missing[:5]}")
     if len(set(order)) != len(order):
-        raise StreamError("class_order names a class twice")
+        raise StreamError("the order of classes names one of them twice")
     return order
 
 

@@ -6,13 +6,16 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from delome.errors import PastDataError
 from delome.graph import Graph
 from delome.streams.columns import Label, columns_of
+
+if TYPE_CHECKING:
+    from delome.streams.kind import StreamKind
 
 Read: TypeAlias = Callable[[Graph], Graph]
 
@@ -110,6 +113,8 @@ class Task:
     """Gives the tasks before this one."""
     visible: Callable[[], tuple[Graph, np.ndarray]] | None = field(default=None, repr=False)
     """Gives the graph that a learner sees, and the training nodes in it, if that is not the task's graph."""
+    made_by: Callable[[], StreamKind | None] | None = field(default=None, repr=False)
+    """Gives the kind of stream that it is a task of, if it is known."""
     _prepared: dict[Any, tuple[Any, np.ndarray]] = field(default_factory=dict, repr=False)
 
     @property

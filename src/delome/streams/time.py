@@ -7,10 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
-from delome.errors import ParameterError, StreamError, unknown
+from delome.errors import ParameterError, StreamError
 from delome.graph import Graph
 from delome.parameters import Param
-from delome.streams.grouped import OrderedStream
+from delome.streams.grouped import SMALLEST, OrderedStream, attribute
 from delome.streams.kind import STREAMS, Cutting, StreamKind, listed
 
 MOST_PERIODS = 10_000
@@ -27,7 +27,7 @@ class Time(StreamKind):
     >>> graph = Graph([[0], [1]], np.ones((12, 1)), [0, 1] * 6, node_attributes={"node_year": [2001] * 6 + [2003] * 6})
     >>> stream = Time(period=2)(graph)
     >>> stream.names, [task.classes for task in stream]
-    (['2001 to 2003', '2003 to 2005'], [(0, 1), (0, 1)])
+    (['until 2003', 'from 2003'], [(0, 1), (0, 1)])
     """
 
     column: Annotated[str, Param("node attribute that is the timestamp")] = "node_year"
@@ -39,45 +39,64 @@ class Time(StreamKind):
     summary = "nodes in order of a timestamp, a period to a task; classes come back and drift"
 
     def cut(self, graph: Graph, cutting: Cutting) -> OrderedStream:
-        times = timestamps(graph, self.column)
+        times = attribute(graph, self.column)
+        if times.dtype.kind == "U":
+            raise StreamError(f"{self.column} is text: give every node a number that is its time")
+        times = times.astype(np.float64)
         bounds = self._bounds(times)
         groups = np.searchsorted(bounds, times, side="right")
-        first = float(times.min()) if self.start is None else self.start
-        end = bounds[-1] + self.period if self.bounds is None and len(bounds) else float(times.max())
-        edges = [f"{edge:g}" for edge in (first, *bounds)] + [f"{end:g}" if len(bounds) else "the end"]
-        names = [f"{a} to {b}" for a, b in pairwise(edges)]
-        return OrderedStream(graph, groups, names, cutting, {})
+        return OrderedStream(graph, groups, _names(bounds), cutting, self._advice(graph, groups, bounds))
+
+    def _advice(self, graph: Graph, groups: np.ndarray, bounds: np.ndarray) -> str:
+        """What to do if a period has too few nodes: a later start, if there is one that leaves enough in each."""
+        enough = "choose longer periods" if self.bounds is None else "choose other bounds"
+        if self.bounds is not None or graph.labels is None:
+            return enough
+        counts = np.zeros((len(bounds) + 1, int(graph.labels.max()) + 1), np.int64)
+        known = graph.labels >= 0
+        np.add.at(counts, (groups[known], graph.labels[known]), 1)
+        learnable = (counts >= SMALLEST).sum(axis=1) >= 2
+        merged = (counts.cumsum(axis=0) >= SMALLEST).sum(axis=1) >= 2
+        # a start at the period after k puts the first k + 1 periods into one
+        able = [k for k in range(1, len(bounds)) if merged[k] and learnable[k + 1 :].all()]
+        return f"choose start={_written(bounds[able[0] - 1])}, or longer periods" if able else enough
 
     def _bounds(self, times: np.ndarray) -> np.ndarray:
         """Where each period but the first starts."""
         if self.bounds is not None:
-            if self.start is not None:
-                raise StreamError("bounds says where periods start: leave out start")
+            if self.start is not None or self.period != type(self).period:
+                raise StreamError("bounds says where periods start: leave out start and period")
             try:
-                found = np.array([float(part) for part in listed("bounds", self.bounds)])
+                found = np.array([float(part) for part in listed("bounds", self.bounds, "2010+2014")])
             except ValueError:
                 raise ParameterError(f"bounds must be numbers such as 2010+2014, not '{self.bounds}'") from None
             if not np.isfinite(found).all() or (np.diff(found) <= 0).any():
                 raise StreamError(f"bounds must be numbers in ascending order, not '{self.bounds}'")
             return found
         first, last = float(times.min()) if self.start is None else self.start, float(times.max())
-        count = np.floor((last - first) / self.period) + 1
+        with np.errstate(over="ignore"):
+            count = np.floor((last - first) / self.period) + 1
         if count < 1:
             raise StreamError(f"start {first:g} is after the last timestamp, {last:g}: choose an earlier one")
         if count > MOST_PERIODS:
             raise StreamError(
-                f"period {self.period:g} makes {count:,.0f} tasks, and at most {MOST_PERIODS:,} are allowed"
+                f"period {self.period:g} makes {count:.3g} tasks, and at most {MOST_PERIODS:,} are allowed"
             )
         return first + self.period * np.arange(1, int(count))
 
 
-def timestamps(graph: Graph, column: str) -> np.ndarray:
-    """A node attribute, all of it there."""
-    if column not in graph.attributes:
-        if not graph.attributes:
-            raise StreamError(f"the graph has no node attribute '{column}': give it node_attributes={{'{column}': …}}")
-        raise StreamError(unknown("node attribute", column, graph.attributes))
-    values = graph.attributes[column].astype(np.float64)
-    if missing := int((~np.isfinite(values)).sum()):
-        raise StreamError(f"{missing} nodes have no {column}, NaN or infinite: leave them out, or give them one")
-    return values
+def _names(bounds: np.ndarray) -> list[str]:
+    """What periods are called: the first holds all that is earlier, the last all that is later.
+
+    >>> _names(np.array([2011.0, 2013.0]))
+    ['until 2011', '2011 to 2013', 'from 2013']
+    """
+    edges = [_written(bound) for bound in bounds]
+    if not edges:
+        return ["all times"]
+    return [f"until {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"from {edges[-1]}"]
+
+
+def _written(time: float) -> str:
+    """A time with all the digits it has."""
+    return str(int(time)) if float(time).is_integer() and abs(time) < 1e15 else repr(float(time))

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from delome.graph import Graph
+from delome.graph import Graph, disjoint_union
 from delome.learning import Learner
 from delome.metrics import Score
 from delome.streams.columns import Setting
 from delome.streams.tasks import Task
-from delome.testing.referee import EPOCHS, disjoint_union
+from delome.testing.referee import EPOCHS
 from delome.testing.subject import Subject
 
 MEANINGS = {
@@ -82,4 +82,4 @@ def _union(tasks: list[Task]) -> tuple[Graph, list[np.ndarray]]:
     """The graphs of tasks side by side, and the test nodes of each."""
     graphs = [task.graph for task in tasks]
     starts = np.cumsum([0, *(graph.num_nodes for graph in graphs[:-1])])
-    return disjoint_union(graphs), [start + task.test for start, task in zip(starts, tasks, strict=True)]
+    return disjoint_union(graphs).hidden(), [start + task.test for start, task in zip(starts, tasks, strict=True)]

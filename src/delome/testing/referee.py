@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.sparse as sp
 
-from delome.graph import Graph
-from delome.graph.sparse import stack, to_dense
+from delome.graph import Graph, disjoint_union
+from delome.graph.sparse import to_dense
 from delome.learning import Learner
 from delome.metrics import Score
 from delome.streams.task_stream import TaskStream
@@ -52,7 +51,7 @@ def asked_with_other_tasks(subject: Subject) -> None:
         graphs = [task.graph, *(other.graph for other in others)]
         starts = np.cumsum([graph.num_nodes for graph in graphs])
         strangers = np.concatenate([start + other.test for start, other in zip(starts, others, strict=False)])
-        union = disjoint_union(graphs)
+        union = disjoint_union(graphs).hidden()
         among_themselves = learner.scores(union, task.test, task=task.index)
         # outnumbered, and with a few: a method that decides on one task for all nodes decides otherwise in one of them
         for company in (strangers, strangers[:: len(strangers) // max(1, len(task.test) // 4)]):
@@ -86,7 +85,7 @@ def asked_in_another_graph(subject: Subject) -> None:
         own = graphs[task.index]
         others = [graph for index, graph in enumerate(graphs) if index != task.index]
         apart = learner.scores(own, task.test, task=task.index)
-        beside = learner.scores(disjoint_union([own, *others]), task.test, task=task.index)
+        beside = learner.scores(disjoint_union([own, *others]).hidden(), task.test, task=task.index)
         _assert_same(learner, task, apart, beside, "beside nodes of other tasks")
 
 
@@ -138,18 +137,6 @@ def _assert_same(
     assert changed <= ROUNDING, (
         f"{100 * changed:.0f} % of the predictions on task {task.index} change: "
         f"{right[0]:.1f} % are right asked together, {right[1]:.1f} % {how}"
-    )
-
-
-def disjoint_union(graphs: list[Graph]) -> Graph:
-    """Graphs side by side, without labels."""
-    union = sp.csr_array(sp.block_diag([graph.adjacency for graph in graphs], format="csr"))
-    return graphs[0]._like(
-        adjacency=union.astype(graphs[0].adjacency.dtype),
-        features=stack([graph.features for graph in graphs]),
-        labels=None,
-        masks={},
-        attributes={},
     )
 
 
