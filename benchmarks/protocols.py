@@ -1,4 +1,4 @@
-"""Every method under every protocol: writes results/protocols.jsonl, a line for each run,, and the tables.
+"""Every method under every protocol: writes results/protocols.jsonl, a line for each run, and the tables.
 
     python benchmarks/protocols.py DATA            runs what is missing; DATA is a folder of npz graphs
     python benchmarks/protocols.py --tables        writes the tables of docs/protocols.md
@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -34,8 +35,15 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "grown": {"test_graph": "grown"},
     "cut, inductive": {"inductive": True},
 }
-COMPARED = ("tpp", "tpp-nodes", "delome", "puma", "cat", "ssm-uniform", "ergnn", "analytic", "slda", "joint")
-ORDER = ("slda", "analytic", "ergnn", "ssm-uniform", "delome", "cat", "puma", "tpp", "joint", "tpp-nodes")
+UNGUESSED = "puma, nothing guessed"
+COMPARED = (
+    "tpp", "tpp-nodes", "delome", "puma", UNGUESSED, "cat", "ssm-uniform", "ergnn", "er", "agem", "prototypes",
+    "analytic", "slda", "joint",
+)  # fmt: skip
+ORDER = (
+    "slda", "analytic", "prototypes", "ergnn", "er", "agem", "ssm-uniform", "delome", "cat", "puma", UNGUESSED, "tpp",
+    "joint", "tpp-nodes",
+)  # fmt: skip
 """The quick ones first."""
 TPPS, AT_ONCE = ("tpp", "tpp-nodes"), "joined, all tasks at once"
 BY_TIME = ("finetune", "analytic", "slda", "replay", "delome", "joint")
@@ -51,7 +59,9 @@ RANDOM, PRETRAIN = "features=2048", "pretrain=100"
 
 def options(graph: str, method: str) -> dict[str, Any]:
     """What every run of a method has in common."""
-    own = {"analytic": [RANDOM], "slda": [RANDOM], "tpp": [PRETRAIN], "tpp-nodes": [PRETRAIN]}.get(method, [])
+    settings = {"analytic": RANDOM, "slda": RANDOM, "tpp": PRETRAIN, "tpp-nodes": PRETRAIN, UNGUESSED: "confidence=2"}
+    own = [settings[method]] if method in settings else []
+    method = "puma" if method == UNGUESSED else method
     epochs = JOINT_EPOCHS if method == "joint" and graph != "amazon_computers" else EPOCHS
     epochs = PUMA_EPOCHS if method == "puma" else epochs
     return {"method": method, "budget": BUDGET, "epochs": epochs, "assignments": [f"columns={COLUMNS}", *own]}
@@ -112,27 +122,26 @@ def measured(data: Path, show: bool = True) -> None:
 def measured_at_once(data: Path) -> None:
     """TPP in both forms, asked about the test nodes of all tasks at once in the graph of all tasks."""
     done = {key(line) for line in lines()}
-    for graph in GRAPHS:
-        for method in TPPS:
-            given = options(graph, method) | PROTOCOLS["joined"]
-            about = {"graph": graph, "method": method, "protocol": AT_ONCE, "seed": 0}
-            about["hash"] = hash_of(graph, given, 0)
-            if key(about) in done:
-                continue
-            config = RunConfig.resolve(f"file:{data / graph}.npz", **given)
-            stream, learner = config.stream(), config.learner(0)
-            for task in stream:
-                learner.observe(task)
-            seen = stream.seen(stream[-1])
-            labels = seen[0].graph.user_labels
-            assert labels is not None
-            nodes = np.concatenate([task.test for task in seen])
-            predicted = learner.predict(seen[0].graph, nodes)
-            scores = Score.of_each(predicted, labels[nodes], [len(task.test) for task in seen])
-            found = {"aa": mean(score.balanced for score in scores)}
-            with RESULTS.open("a", encoding="utf-8") as sink:
-                sink.write(json.dumps(about | found) + "\n")
-            print(f"{graph} {method} {AT_ONCE}: AA {found['aa']:.1f}", flush=True)
+    for seed, graph, method in product(range(SEEDS), GRAPHS, TPPS):
+        given = options(graph, method) | PROTOCOLS["joined"]
+        about = {"graph": graph, "method": method, "protocol": AT_ONCE, "seed": seed}
+        about["hash"] = hash_of(graph, given, seed)
+        if key(about) in done:
+            continue
+        config = RunConfig.resolve(f"file:{data / graph}.npz", seed=seed, **given)
+        stream, learner = config.stream(), config.learner(seed)
+        for task in stream:
+            learner.observe(task)
+        seen = stream.seen(stream[-1])
+        labels = seen[0].graph.user_labels
+        assert labels is not None
+        nodes = np.concatenate([task.test for task in seen])
+        predicted = learner.predict(seen[0].graph, nodes)
+        scores = Score.of_each(predicted, labels[nodes], [len(task.test) for task in seen])
+        found = {"aa": mean(score.balanced for score in scores)}
+        with RESULTS.open("a", encoding="utf-8") as sink:
+            sink.write(json.dumps(about | found) + "\n")
+        print(f"{graph} {method} {AT_ONCE}: AA {found['aa']:.1f}", flush=True)
 
 
 def lines() -> list[dict[str, Any]]:
@@ -140,6 +149,21 @@ def lines() -> list[dict[str, Any]]:
     if not RESULTS.exists():
         return []
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+def current_lines() -> list[dict[str, Any]]:
+    """What was measured with the parameters that are asked for now."""
+    current = {(g, m, p, seed, hash_of(g, given, seed)) for g, m, p, given, seed in jobs()}
+    joined = {(g, m, AT_ONCE, *rest) for g, m, p, *rest in current if p == "joined" and m in TPPS}
+    return [line for line in lines() if key(line) in current | joined]
+
+
+def named(method: str) -> str:
+    """A method with its marks."""
+    name, _, variant = method.partition(",")
+    marks = " †" if METHODS[name].judges == "batches" else ""
+    marks += " ‡" if METHODS[name].learns_from == "all nodes" and not variant else ""
+    return f"`{name}`{marks}" + (f",{variant}" if variant else "")
 
 
 def cell(found: list[dict[str, Any]], metric: str, sign: str = "") -> str:
@@ -153,8 +177,7 @@ def cell(found: list[dict[str, Any]], metric: str, sign: str = "") -> str:
 
 def tables() -> str:
     """The tables of the page, in Markdown."""
-    current = {(g, m, p, seed, hash_of(g, given, seed)) for g, m, p, given, seed in jobs()}
-    known, text = [line for line in lines() if key(line) in current], list[str]()
+    known, text = current_lines(), list[str]()
     for graph in GRAPHS:
         own = [line for line in known if line["graph"] == graph]
         head = [f"{graph}", *PROTOCOLS, "seeds"]
@@ -164,15 +187,13 @@ def tables() -> str:
             cells = [cell([line for line in of_method if line["protocol"] == each], "aa") for each in PROTOCOLS]
             counts = {len([1 for line in of_method if line["protocol"] == each]) for each in PROTOCOLS}
             seeds = "–".join(str(count) for count in sorted({min(counts), max(counts)}))
-            mark = " †" if METHODS[method].judges == "batches" else ""
-            mark += " ‡" if METHODS[method].learns_from == "all nodes" else ""
-            text.append("| " + " | ".join([f"`{method}`{mark}", *cells, seeds]) + " |")
+            text.append("| " + " | ".join([named(method), *cells, seeds]) + " |")
         text.append("")
     head = ["asked about", *GRAPHS]
     text += ["| " + " | ".join(head) + " |", "|---|" + "---:|" * len(GRAPHS)]
     for method in TPPS:
         for protocol in ("cut", "joined", AT_ONCE):
-            of = [line for line in lines() if (line["method"], line["protocol"], line["seed"]) == (method, protocol, 0)]
+            of = [line for line in current_lines() if (line["method"], line["protocol"]) == (method, protocol)]
             cells = [cell([line for line in of if line["graph"] == graph], "aa") for graph in GRAPHS]
             text.append("| " + " | ".join([f"`{method}`, {protocol}", *cells]) + " |")
     text.append("")

@@ -161,8 +161,11 @@ def test_results_without_such_numbers_are_written_as_before() -> None:
     assert TaskResult([1.0], [1.0], [1.0], [1.0], ahead=[2.0]).as_dict()["ahead"] == [2.0]
 
 
-def test_attributes_come_from_files_and_reach_the_stream(dated: str) -> None:
+def test_attributes_come_from_files_and_reach_the_stream(dated: str, caplog: pytest.LogCaptureFixture) -> None:
     graph = load_graph(dated)
+    (note,) = caplog.messages
+    assert note.startswith("node attribute 'node_places' must be one number or text for each of the 80 nodes")
+    assert note.endswith("shape (80, 2): left out")
     assert graph.attributes.keys() == {"node_year", "node_names"}
     assert [len(task.class_labels) for task in Time()(graph)] == [4] * 5
     again = Graph.from_pyg(graph.to_pyg())
