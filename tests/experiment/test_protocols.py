@@ -130,7 +130,7 @@ def test_the_matrices_are_those_of_the_loop_a_person_writes() -> None:
         expected.append(learner.evaluate(stream.seen(task)))
     result = run(config, config.stream())
     assert result.seeds[0].matrix.rows == expected
-    assert result.forward is None and "forward" not in result.as_dict()
+    assert result.spread("forward") is None and "forward" not in result.as_dict()
     protocol = result.as_dict()["protocol"]
     assert (protocol["test_graph"], protocol["test_nodes"]) == ("joined", "inductive")
     assert any("inductive" in line and "with them when asked" in line for line in summary_lines(result))
@@ -144,16 +144,19 @@ def test_forward_transfer_is_the_accuracy_on_the_next_period_before_it_is_learne
         learner.observe(task)
         ahead += learner.evaluate(stream.ahead(task))
     result = run(config, config.stream())
-    assert len(ahead) == 2 and result.forward == pytest.approx(np.mean(ahead))
-    assert result.seeds[0].summary()["forward"] == result.as_dict()["forward"] == result.forward
-    assert any(f"forward transfer: {result.forward:.2f} %" in line for line in summary_lines(result))
+    forward = result.seeds[0].forward
+    assert len(ahead) == 2 and forward == pytest.approx(np.mean(ahead))
+    assert result.spread("forward") == (result.as_dict()["forward"], 0.0) == (forward, 0.0)
+    assert any(f"forward transfer {forward:.2f} on" in line for line in summary_lines(result))
+    assert "tasks: 0 until 2002, 1 2002 to 2004, 2 from 2004" in summary_lines(result)
+    assert result.as_dict()["protocol"]["task_names"] == ["until 2002", "2002 to 2004", "from 2004"]
     assert any("stream time:period=2" in line for line in summary_lines(result))
     again = SeedResult.from_dict(result.seeds[0].as_dict())
     assert [task.ahead for task in again.tasks] == [ahead[:1], ahead[1:], []]
     til = RunConfig.resolve(
         dated, "finetune", stream="time:period=2", epochs=1, setting="til", assignments=["hidden=4"]
     )
-    assert run(til, til.stream()).forward is None
+    assert run(til, til.stream()).spread("forward") is None
 
 
 def test_results_without_such_numbers_are_written_as_before() -> None:

@@ -109,9 +109,11 @@ def test_seconds_are_shown_by_phase_and_in_total() -> None:
 
 
 def test_the_summary_says_average_accuracy_and_forgetting_with_their_spread() -> None:
-    first = plain(summary_lines(result_of(HAND_COMPUTED, [[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]])))[0]
+    lines = plain(summary_lines(result_of(HAND_COMPUTED, [[100.0], [60.0, 90.0], [40.0, 85.0, 85.0]])))
     # AA 73.33 and 70; AF -17.5 and -32.5
-    assert first == "AA 71.67 ± 2.36   AF -25.00 ± 10.61"
+    assert lines[0] == "AA 71.67 ± 2.36   AF -25.00 ± 10.61"
+    # AA after each task: 90, 75, 73.33 and 100, 75, 70; on the diagonal: 90, 70, 95 and 100, 90, 85
+    assert lines[1].endswith("anytime accuracy 80.56 ± 1.57   learning accuracy 88.33 ± 4.71")
 
 
 def test_the_summary_of_one_task_has_no_forgetting() -> None:
@@ -120,17 +122,17 @@ def test_the_summary_of_one_task_has_no_forgetting() -> None:
 
 def test_the_summary_names_everything_a_number_depends_on() -> None:
     lines = plain(summary_lines(result_of(HAND_COMPUTED, setting="til", classes_per_task=3, inter_task_edges=True)))
-    assert lines[1] == "delome on digits, TIL, sgc backbone, budget 20, seeds [0]"
-    assert lines[2] == "1,797 nodes, 20,000 edges (taken in both directions), 64 features"
-    assert lines[3] == (
+    assert lines[2] == "delome on digits, TIL, sgc backbone, budget 20, seeds [0]"
+    assert lines[3] == "1,797 nodes, 20,000 edges (taken in both directions), 64 features"
+    assert lines[4] == (
         "class-balanced accuracy on test nodes, after each task (transductive); split: random, 60/20/20 per class; "
         "3 classes per task, with inter-task edges"
     )
-    assert lines[4] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
+    assert lines[5] == "kept for old tasks: 1,200 rows, 76,800 values, 326,400 bytes"
 
 
 def test_a_method_without_budget_says_so() -> None:
-    assert "budget none" in plain(summary_lines(result_of(HAND_COMPUTED, method="finetune")))[1]
+    assert "budget none" in plain(summary_lines(result_of(HAND_COMPUTED, method="finetune")))[2]
 
 
 def test_classes_left_out_are_reported_and_long_lists_are_cut() -> None:

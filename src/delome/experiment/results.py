@@ -126,23 +126,25 @@ class RunResult:
     seeds: list[SeedResult]
     dropped: dict[int, str]
     stream: dict[str, Any]
+    names: list[str] = field(default_factory=list)
+    """What the tasks of the stream are called, if they are not just numbered."""
+
+    def spread(self, metric: str) -> tuple[float, float] | None:
+        """Mean and standard deviation over seeds of a number of `SeedResult.summary`; none if no seed has it."""
+        found = [value for seed in self.seeds if (value := seed.summary().get(metric)) is not None]
+        return (mean(found), stdev(found) if len(found) > 1 else 0.0) if found else None
 
     @property
     def aa(self) -> tuple[float, float]:
         """Mean and standard deviation over seeds."""
-        return _spread([seed.matrix.aa for seed in self.seeds])
+        found = self.spread("aa")
+        assert found is not None
+        return found
 
     @property
     def af(self) -> tuple[float, float] | None:
         """Mean and standard deviation over seeds; none for a stream of one task."""
-        forgetting = [seed.matrix.af for seed in self.seeds if seed.matrix.af is not None]
-        return _spread(forgetting) if forgetting else None
-
-    @property
-    def forward(self) -> float | None:
-        """Mean over seeds of forward transfer."""
-        found = [seed.forward for seed in self.seeds if seed.forward is not None]
-        return mean(found) if found else None
+        return self.spread("af")
 
     @property
     def matrix(self) -> AccuracyMatrix:
@@ -171,7 +173,11 @@ class RunResult:
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of a run."""
         parameters = self.config.parameters
-        af = self.af
+        numbers: dict[str, float | None] = {}
+        for metric in self.seeds[0].summary():
+            found = self.spread(metric)
+            numbers[metric] = None if found is None else found[0]
+            numbers[f"{metric}_std"] = None if found is None or len(self.seeds) < 2 else found[1]
         return {
             "dataset": self.config.dataset,
             "method": self.config.method,
@@ -179,16 +185,7 @@ class RunResult:
             "backbone": self.config.backbone,
             "budget": self.config.budget,
             "seeds": self.config.seeds,
-            "aa": self.aa[0],
-            "aa_std": self.aa[1],
-            "af": None if af is None else af[0],
-            "af_std": None if af is None else af[1],
-            "learning": self.matrix.learning,
-            "anytime": self.matrix.anytime,
-            "last": self.matrix.last,
-            "micro_aa": mean(seed.micro.aa for seed in self.seeds),
-            **({} if self.forward is None else {"forward": self.forward}),
-            "validation_aa": mean(seed.validation.aa for seed in self.seeds),
+            **numbers,
             "matrices": [seed.matrix.rows for seed in self.seeds],
             "validation_matrices": [seed.validation.rows for seed in self.seeds],
             "curve": self.curve,
@@ -199,7 +196,8 @@ class RunResult:
             | {
                 "split": self.stream["split"],
                 "dropped_classes": {str(k): why for k, why in self.dropped.items()},
-            },
+            }
+            | ({"task_names": self.names} if self.names else {}),
             "stream": self.stream,
             "parameters": parameters,
             "versions": versions(),
@@ -217,7 +215,3 @@ def _sum(parts: Iterable[dict[str, float]]) -> dict[str, float]:
         for name, value in part.items():
             total[name] = total.get(name, 0.0) + value
     return dict(sorted(total.items()))
-
-
-def _spread(values: list[float]) -> tuple[float, float]:
-    return mean(values), stdev(values) if len(values) > 1 else 0.0

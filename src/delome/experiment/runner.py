@@ -12,6 +12,7 @@ from delome.experiment.results import RunResult, SeedResult, TaskResult
 from delome.experiment.seed_folder import SeedFolder
 from delome.experiment.signals import Stop
 from delome.progress import Tracker
+from delome.streams.cut import CutStream
 from delome.streams.grouped import OrderedStream
 from delome.streams.tasks import Stream, Task
 
@@ -82,7 +83,8 @@ def run(
         results.append(result)
     if folder is not None:
         folder.event("finished")
-    return RunResult(config, results, stream.dropped, stream.describe())
+    names = list(stream.names) if isinstance(stream, CutStream) else []
+    return RunResult(config, results, stream.dropped, stream.describe(), names)
 
 
 def _ahead(stream: Stream, task: Task) -> list[Task]:

@@ -14,6 +14,7 @@ from delome.streams.protocol import TEST_GRAPHS
 
 ASKED_TOGETHER = "this method must be asked about the nodes of one task together: not comparable with others"
 LEARNED_FROM_ALL = "this method has learned from features of test nodes too: compare with care"
+MOST_NAMES = 20
 FIXED_WIDTH, COLUMN_WIDTH, GAP_WIDTH = 25, 8, 4
 """Characters of the columns beside the matrix, of a column of accuracies, and of one that stands for many."""
 
@@ -69,19 +70,19 @@ def phase_table(result: RunResult) -> Table:
 
 
 def summary_lines(result: RunResult) -> list[str]:
-    """AA, AF, storage and protocol in words."""
+    """Accuracies, storage and protocol in words."""
     config, parameters = result.config, result.config.parameters
-    aa, af = result.aa, result.af
     storage = result.seeds[-1].storage
     protocol = config.protocol
     edges = TEST_GRAPHS[config.test_graph]
     arrival = f"{counted(config.classes_per_task, 'class')} per task"
     if config.stream_kind != "classes":
         arrival = f"stream {literal(config.stream_kind)}"
-    several = len(result.seeds) > 1
-    forgetting = "AF undefined for a single task" if af is None else _with_spread("AF", af, "+.2f", several)
+    forgetting = "AF undefined for a single task" if result.af is None else _bold(_spread(result, "AF", "af", "+.2f"))
+    beside = {"micro AA": "micro_aa", "anytime accuracy": "anytime", "learning accuracy": "learning"}
     lines = [
-        f"{_with_spread('AA', aa, '.2f', several)}   {forgetting}",
+        f"{_bold(_spread(result, 'AA', 'aa'))}   {forgetting}",
+        "   ".join(_spread(result, name, metric) for name, metric in beside.items()),
         f"{config.method} on {literal(config.dataset)}, {parameters['setting'].upper()}, "
         f"{config.backbone or 'no'} backbone, budget {config.budget or 'none'}, seeds {config.seeds}",
         _graph_line(result.stream["graph"]),
@@ -90,10 +91,11 @@ def summary_lines(result: RunResult) -> list[str]:
         f"{arrival}, {edges}",
         f"kept for old tasks: {storage.rows:,} rows, {storage.floats:,} values, {storage.bytes:,} bytes",
     ]
-    if result.forward is not None:
-        lines.append(
-            f"forward transfer: {result.forward:.2f} % on the next task before it is learned, of known classes"
-        )
+    if result.spread("forward") is not None:
+        lines.append(f"{_spread(result, 'forward transfer', 'forward')} on the next task before it is learned")
+    if result.names:
+        named = [f"{number} {literal(name)}" for number, name in enumerate(result.names)]
+        lines.append(f"tasks: {', '.join(named[:MOST_NAMES])}{', …' if len(named) > MOST_NAMES else ''}")
     if config.asked == "together":
         lines.append(ASKED_TOGETHER)
     if config.learned_from == "all nodes" and not config.inductive:
@@ -117,7 +119,13 @@ def _graph_line(graph: dict[str, Any]) -> str:
     return f"{graph['nodes']:,} nodes, {graph['edges']:,} edges ({directions}{weights}), {graph['features']:,} features"
 
 
-def _with_spread(name: str, value: tuple[float, float], form: str, several: bool) -> str:
+def _spread(result: RunResult, name: str, metric: str, form: str = ".2f") -> str:
     """Mean, and standard deviation if there are several seeds."""
-    spread = f" ± {value[1]:.2f}" if several else ""
-    return f"[bold]{name} {value[0]:{form}}{spread}[/bold]"
+    found = result.spread(metric)
+    assert found is not None
+    spread = f" ± {found[1]:.2f}" if len(result.seeds) > 1 else ""
+    return f"{name} {found[0]:{form}}{spread}"
+
+
+def _bold(text: str) -> str:
+    return f"[bold]{text}[/bold]"
