@@ -5,7 +5,8 @@
     python benchmarks/methods.py table [--runs runs/methods] [--speed-runs runs/methods-speed] [--page docs/methods.md]
 
 `run` goes through methods × {digits, cora_ml, amazon_computers} × {CIL, TIL}: SGC, 60 rows per class (digits 20),
-200 epochs, one seed. Runs that are already there are not repeated. FOLDER holds cora_ml.npz and amazon_computers.npz.
+200 epochs, three seeds. Runs that are already there are not repeated. FOLDER holds cora_ml.npz and
+amazon_computers.npz.
 `speed` runs each method for 20 epochs in one setting, one after the other, for the ratios to Fine-tune's training time.
 `table` replaces what stands between the markers of the page; no number is typed.
 """
@@ -17,20 +18,20 @@ import json
 import re
 import sys
 from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
 
 from delome.experiment import RunConfig, RunFolder, run
 from delome.methods import METHODS
 
 DATASETS = ("digits", "cora_ml", "amazon_computers")
-CHANGED: dict[str, list[str]] = {"cat": ["encoders=1000"]}
-"""Parameters that differ from a method's defaults, beside epochs and budget."""
-OWN_EPOCHS = {"hpns"}
+OWN_EPOCHS = {"hpns", "puma"}
 BASELINES = [(memory, loss) for memory in ("raw", "propagated", "kmeans") for loss in ("plain", "balanced", "debiased")]
 
 
 def experiments() -> dict[str, tuple[str, list[str]]]:
     """Name of a row → method and its changed parameters."""
-    rows = {name: (name, CHANGED.get(name, [])) for name in METHODS if name != "replay"}
+    rows = {name: (name, list[str]()) for name in METHODS if name != "replay"}
     for memory, loss in BASELINES:
         rows[f"replay {memory} × {loss}"] = ("replay", [f"memory={memory}", f"loss={loss}"])
     return rows
@@ -40,7 +41,7 @@ def folder_of(runs: Path, name: str, dataset: str, setting: str) -> Path:
     return runs / f"{dataset}-{setting}-{name.replace(' × ', '-').replace(' ', '-')}"
 
 
-def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: int) -> None:
+def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: int, seeds: int) -> None:
     """Runs whatever is not there yet, in the first so many settings of each method."""
     warm_up = RunConfig.resolve("synthetic:nodes=200,classes=4", "delome", epochs=1)
     run(warm_up, warm_up.stream())
@@ -51,8 +52,7 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
                 continue
             for setting in METHODS[method].settings[:settings]:
                 path = folder_of(runs, name, dataset, setting)
-                done = path / "seed-0" / "result.json"
-                if done.exists() and json.loads(done.read_text())["finished"]:
+                if sum(result["finished"] for result in results_of(path)) >= seeds:
                     continue
                 config = RunConfig.resolve(
                     source,
@@ -61,6 +61,7 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
                     budget=20 if dataset == "digits" else 60,
                     epochs=epochs if method not in OWN_EPOCHS or epochs < 200 else None,
                     assignments=assignments,
+                    seeds=seeds,
                 )
                 stream = config.stream()
                 with RunFolder.open(path, config, stream) as folder:
@@ -71,10 +72,10 @@ def run_all(arguments: argparse.Namespace, runs: Path, epochs: int, settings: in
 def table(runs: Path, speed_runs: Path, dataset: str, names: list[str]) -> list[str]:
     """Markdown table of one dataset."""
     results = {
-        (name, setting): json.loads(file.read_text())
+        (name, setting): found
         for name in names
         for setting in ("cil", "til")
-        if (file := folder_of(runs, name, dataset, setting) / "seed-0" / "result.json").exists()
+        if (found := results_of(folder_of(runs, name, dataset, setting)))
     }
     lines = [
         "| method | CIL AA | AF | TIL AA | AF | seconds | training × Fine-tune | memory, s | bytes kept |",
@@ -87,23 +88,36 @@ def table(runs: Path, speed_runs: Path, dataset: str, names: list[str]) -> list[
             continue
         cells = [f"`{name}`"]
         for setting in ("cil", "til"):
-            result = results.get((name, setting))
-            cells += ["–"] * 2 if result is None else [f"{result['aa']:.1f}", f"{result['af']:+.1f}".replace("-", "−")]
-        cells.append(f"{sum(seconds for phase, seconds in shown['seconds'].items() if phase != 'evaluate'):.0f}")
+            own_results = results.get((name, setting), [])
+            cells += [_cell(own_results, "aa", ""), _cell(own_results, "af", "+")] if own_results else ["–"] * 2
+        learning = [sum(seconds for phase, seconds in each["seconds"].items() if phase != "evaluate") for each in shown]
+        cells.append(f"{mean(learning):.0f}")
         own = _speed(speed_runs, name, dataset)
         if own is None or base is None:
             cells += ["–"] * 2
         else:
             cells += [f"{_training(own) / _training(base):.1f}", f"{own['memory']:.1f}" if own.get("memory") else "–"]
-        lines.append("| " + " | ".join([*cells, f"{shown['memory']['bytes']:,}"]) + " |")
+        lines.append("| " + " | ".join([*cells, f"{shown[0]['memory']['bytes']:,}"]) + " |")
     return lines
+
+
+def results_of(folder: Path) -> list[dict[str, Any]]:
+    """What each seed of a run has measured."""
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("seed-*/result.json"))]
+
+
+def _cell(found: list[dict[str, Any]], metric: str, sign: str) -> str:
+    """Mean, and standard deviation of several seeds."""
+    values = [result[metric] for result in found]
+    spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{mean(values):{sign}.1f}{spread}".replace("-", "−")
 
 
 def _speed(speed_runs: Path, name: str, dataset: str) -> dict[str, float] | None:
     """Seconds by phase of a method's short run in its first setting, if it is there."""
     setting = METHODS[experiments()[name][0]].settings[0]
-    file = folder_of(speed_runs, name, dataset, setting) / "seed-0" / "result.json"
-    return dict(json.loads(file.read_text())["seconds"]) if file.exists() else None
+    found = results_of(folder_of(speed_runs, name, dataset, setting))
+    return dict(found[0]["seconds"]) if found else None
 
 
 def _training(seconds: dict[str, float]) -> float:
@@ -138,9 +152,9 @@ def main() -> None:
     parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
     arguments = parser.parse_args()
     if arguments.action == "run":
-        run_all(arguments, arguments.runs, epochs=200, settings=2)
+        run_all(arguments, arguments.runs, epochs=200, settings=2, seeds=3)
     elif arguments.action == "speed":
-        run_all(arguments, arguments.speed_runs, epochs=20, settings=1)
+        run_all(arguments, arguments.speed_runs, epochs=20, settings=1, seeds=1)
     else:
         write_page(arguments)
 
