@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -266,6 +267,22 @@ def test_all_parameters_are_listed_with_those_of_parts_below() -> None:
     assert [name for name, _ in all_parameters(Car(engine="electric"))][:4] == [
         "engine", "engine.power", "engine.wheel", "engine.wheel.radius"
     ]  # fmt: skip
+
+
+def test_defaults_are_those_of_the_default_part_and_not_of_its_class() -> None:
+    def defaults(owner: Any) -> dict[str, Any]:
+        return {path: parameter.default for path, parameter in all_parameters(owner)}
+
+    assert (defaults(Tram)["engine.power"], defaults(Electric)["power"]) == (300, 50)
+    assert defaults(Car)["spare.radius"] == 0.5
+    assert defaults(Car(power=9))["engine.power"] == 9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_listed_default_is_the_value_of_an_instance(method: str) -> None:
+    learner = METHODS[method](setting=METHODS[method].settings[0])
+    for path, parameter in all_parameters(METHODS[method]):
+        assert parameter.default == reduce(getattr, path.split("."), learner), path
 
 
 def test_parameters_are_found_wherever_they_are() -> None:

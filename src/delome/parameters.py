@@ -151,12 +151,16 @@ def _parameters_of(owner: Any) -> Mapping[str, Parameter]:
 
 
 def all_parameters(owner: Any, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-    """Parameters of a class or value, and below each part those of the part (of a class: of the default one)."""
+    """Parameters of a class or value, and below each part those of the part (of a class: of the default one).
+
+    The default of a value's parameter is what the value has, which need not be the default of its class.
+    """
     of_value = not isinstance(owner, type)
     for name, parameter in parameters_of(type(owner) if of_value else owner).items():
-        yield prefix + name, parameter
-        if parameter.registry is not None:
-            yield from all_parameters(getattr(owner, name) if of_value else parameter.default, f"{prefix}{name}.")
+        own = dataclasses.replace(parameter, default=getattr(owner, name)) if of_value else parameter
+        yield prefix + name, own
+        if own.registry is not None:
+            yield from all_parameters(own.default, f"{prefix}{name}.")
 
 
 def _annotate_defaults(owner: type) -> None:
