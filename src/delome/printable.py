@@ -37,6 +37,17 @@ def alternatives(words: Sequence[str]) -> str:
     return f"{', '.join(rest)} or {last}" if rest else last
 
 
+def plain(value: object) -> str:
+    """A setting as people write it: every number in the same notation, nothing as none.
+
+    >>> plain(1e5), plain(1e6), plain(0.0001), plain(None), plain(True), plain("cm")
+    ('100000', '1000000', '0.0001', 'none', 'true', 'cm')
+    """
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
 def counted(number: int, noun: str) -> str:
     """Number and noun, in the plural if there are not exactly one.
 

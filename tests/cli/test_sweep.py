@@ -93,7 +93,7 @@ def test_selected_parameters_are_in_the_table(cli: Cli) -> None:
     selected = ("--select", "honest", "--select", "strength=1,100", "--select-tasks", "1")
     outcome = cli("run", "--dataset", SMALL, "--method", "ewc", "--epochs", "1", *selected, "--jobs", "1")
     assert outcome.code == 0, outcome.err
-    assert "honest (first 1 tasks): strength" in " ".join(outcome.out.replace("│", " ").split())
+    assert "honest (first task): strength" in " ".join(outcome.out.replace("│", " ").split())
 
 
 def test_options_say_otherwise_than_a_plan_what_is_selected(cli: Cli, folder: Path) -> None:

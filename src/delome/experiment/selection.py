@@ -19,6 +19,7 @@ from delome.learning import METHODS, Learner
 from delome.parameters import full_path, has_parameter, parameter_value, parse_assignments
 from delome.persistence.documents import write_document
 from delome.persistence.files import make_folder, reporting_write_errors
+from delome.printable import plain
 
 PROTOCOLS = {
     "honest": "candidates are compared on the first tasks alone, as a continual learner may",
@@ -115,14 +116,10 @@ class Candidate:
 def in_words(chosen: Mapping[str, Any]) -> str:
     """Parameters and their values.
 
-    >>> in_words({"strength": 1e5, "radius": None})
-    'strength 100000, radius none'
+    >>> in_words({"strength": 1e6, "radius": None})
+    'strength 1000000, radius none'
     """
-
-    def word(value: Any) -> str:
-        return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-    return ", ".join(f"{name} {word(value)}" for name, value in chosen.items())
+    return ", ".join(f"{name} {plain(value)}" for name, value in chosen.items())
 
 
 def selected(protocol: str, tasks: int | None, chosen: Mapping[str, Any], saw_all: bool = False) -> str:
@@ -130,11 +127,13 @@ def selected(protocol: str, tasks: int | None, chosen: Mapping[str, Any], saw_al
 
     >>> selected("honest", 3, {"strength": 10.0})
     'honest (first 3 tasks): strength 10'
-    >>> selected("honest", 3, {"strength": 10.0}, saw_all=True)
-    'honest (first 3 tasks, which are all): strength 10'
+    >>> selected("honest", 1, {"strength": 10.0}, saw_all=True)
+    'honest (first task, which is all): strength 10'
     """
-    first = "" if tasks is None else f" (first {tasks} tasks{', which are all' if saw_all else ''})"
-    return f"{protocol}{first}: {in_words(chosen)}"
+    if tasks is not None:
+        first, all_of_them = ("task", "is all") if tasks == 1 else (f"{tasks} tasks", "are all")
+        protocol += f" (first {first}{f', which {all_of_them}' if saw_all else ''})"
+    return f"{protocol}: {in_words(chosen)}"
 
 
 def winner(candidates: Sequence[Candidate], out: Path) -> Candidate | None:
