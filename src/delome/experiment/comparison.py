@@ -2,96 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from delome.errors import ParameterError, unknown
 from delome.experiment.collection import Record
-from delome.printable import counted
+from delome.experiment.footnotes import footnotes
+from delome.experiment.rows import ALL_NODES, TOGETHER, Row
+from delome.experiment.settings import KEYS, differing, rank, settings_of
 
-KEYS = ("dataset", "setting", "method", "backbone", "budget")
-"""What a row is always described by; other settings are added if rows differ in them."""
-
-DECLARED = ("asked", "learned_from")
-"""Settings that a method decides: marks tell of them."""
-
-BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks", *DECLARED)
-"""Settings that are not listed among those a row averages over: how runs were measured has footnotes of its own."""
-
-HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
-"""Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
-
-TRAINED = ("epochs", "hidden", "columns")
-"""Settings that most methods share and that change what a number is worth: a footnote names methods that differ."""
-
-TOGETHER, ALL_NODES = "†", "‡"
-"""Stand after methods that must be asked about the nodes of one task together, and that learn from test nodes."""
-
-MARKS = {
-    TOGETHER: "asked about the nodes of one task together, which tells the task; "
-    "not comparable with methods that are asked about each node",
-    ALL_NODES: "learned from features of test nodes too, and not only where edges lead from them to training nodes",
-}
-
-MEASURED = ("dataset", "setting", "class_order", "inter_task_edges", "test_graph", "inductive", "stream_kind")
-"""Settings that rows must share to be compared, beside how they were split."""
+__all__ = ["ALL_NODES", "LOWER_IS_BETTER", "METRICS", "TOGETHER", "Comparison", "ResultTable", "Row", "tabulate"]
 
 EQUAL = 1e-9
 """Share of the largest number below which differences between two are rounding."""
 
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
-
-
-@dataclass(frozen=True)
-class Row:
-    """Runs of equal configuration: their settings, and a record for each seed."""
-
-    settings: dict[str, Any]
-    records: tuple[Record, ...]
-
-    def by_seed(self, metric: str) -> dict[int, float]:
-        """The number of each seed; a mean, if the row has several runs of a seed."""
-        found: dict[int, list[float]] = {}
-        for record in self.records:
-            if (value := record.metrics.get(metric)) is not None:
-                found.setdefault(record.seed, []).append(value)
-        return {seed: mean(values) for seed, values in found.items()}
-
-    def values(self, metric: str) -> list[float]:
-        """The numbers of all seeds."""
-        return list(self.by_seed(metric).values())
-
-    @property
-    def measured(self) -> frozenset[str]:
-        """How its numbers came about: datasets, their graphs, splits and tasks, all that makes rows comparable."""
-        found = [([each.config.get(name) for name in MEASURED], each.protocol) for each in self.records]
-        return frozenset(json.dumps(each, sort_keys=True, default=str) for each in found)
-
-    @property
-    def seeds(self) -> list[int]:
-        """Different seeds, of which statistics are made."""
-        return sorted({record.seed for record in self.records})
-
-    @property
-    def mark(self) -> str:
-        """Stands after the name of a method that knows more than others."""
-        found = [record.config for record in self.records]
-        marks = {
-            TOGETHER: any(config.get("asked") == "together" for config in found),
-            ALL_NODES: any(
-                config.get("learned_from") == "all nodes" and not config.get("inductive") for config in found
-            ),
-        }
-        return "".join(f" {mark}" for mark, stands in marks.items() if stands)
-
-    def spread(self, metric: str) -> tuple[float, float] | None:
-        """Mean and standard deviation over seeds; none if it is undefined."""
-        values = self.values(metric)
-        return (mean(values), stdev(values) if len(values) > 1 else 0.0) if values else None
 
 
 @dataclass(frozen=True)
@@ -210,11 +138,10 @@ def tabulate(
     """
     finished = [record for record in records if record.finished]
     shown_records = [record for record in finished if candidates or not record.candidate]
-    settings = [_settings(record) for record in shown_records]
-    differing = _differing(settings)
+    settings = [settings_of(record.config, record.selection) for record in shown_records]
     if by is None:
         columns = [key for key in KEYS if any(each.get(key) is not None for each in settings)]
-        columns += [name for name in differing if name not in (*columns, "device", "inter_task_edges")]
+        columns += [name for name in differing(settings) if name not in (*columns, "device", "inter_task_edges")]
     else:
         columns = list(by)
         names = {name for each in settings for name in each}
@@ -230,124 +157,6 @@ def tabulate(
         key = record.run if by is None else repr(own)
         rows.setdefault(key, (own, []))[1].append(record)
     table = ResultTable([Row(own, tuple(found)) for own, found in rows.values()], columns, wanted)
-    table.rows.sort(key=lambda row: [_rank(row.settings.get(name)) for name in columns])
-    table.footnotes = _footnotes(table, records, candidates)
+    table.rows.sort(key=lambda row: [rank(row.settings.get(name)) for name in columns])
+    table.footnotes = footnotes(table.rows, columns, records, candidates)
     return table
-
-
-def _rank(value: Any) -> tuple[bool, float, str]:
-    """Numbers in their order, then words in theirs."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return not number, float(value) if number else 0.0, str(value)
-
-
-def _settings(record: Record) -> dict[str, Any]:
-    """Settings under the shortest names that tell them apart: ``memory.budget`` is called ``budget``."""
-    short: dict[str, Any] = {}
-    for path, value in record.config.items():
-        name = path.rpartition(".")[2]
-        short[path if name in short else name] = value
-    if record.selection:
-        short["selection"] = record.selection
-    edges, inductive = short.get("inter_task_edges"), short.pop("inductive", False)
-    how = {"test_graph": "grown" if edges else "cut", "test_nodes": "inductive" if inductive else "transductive"}
-    return how | {"stream": short.pop("stream_kind", "classes")} | short
-
-
-def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """Settings that have several values among runs of one method: of another method they are what it is."""
-    found: dict[str, None] = {}
-    for method in dict.fromkeys(each["method"] for each in settings):
-        own = [each for each in settings if each["method"] == method]
-        for name in {name: None for each in own for name in each}:
-            # what was selected everywhere stands beside the protocol of the selection
-            selected = all(f" {name} " in each.get("selection", "") for each in own)
-            if len({repr(each.get(name)) for each in own}) > 1 and not selected:
-                found[name] = None
-    if any("selection" in each for each in settings):
-        found["selection"] = None
-    return list(found)
-
-
-def _averaged(table: ResultTable) -> list[str]:
-    """Says over what rows average beside seeds, and if they do not average over the same."""
-    found: dict[str, dict[Any, None]] = {}
-    covered: dict[str, set[frozenset[str]]] = {}
-    for row in table.rows:
-        settings = [_settings(record) for record in row.records]
-        for name in {name for each in settings for name in each} - set(BESIDE):
-            values = {each.get(name): None for each in settings}
-            covered.setdefault(name, set()).add(frozenset(map(str, values)))
-            if len(values) > 1:
-                found.setdefault(name, {}).update(values)
-    listed = [f"{name} ({', '.join(map(str, sorted(values, key=_rank)))})" for name, values in sorted(found.items())]
-    unlike = [name for name in ("dataset", "setting") if name in found and len(covered[name]) > 1]
-    notes = [f"rows average over {'; '.join(listed)}"] if listed else []
-    return notes + (
-        [f"rows do not average over the same {' and '.join(unlike)}: do not compare them"] if unlike else []
-    )
-
-
-def _footnotes(table: ResultTable, records: Sequence[Record], candidates: bool) -> list[str]:
-    shown_records = [record for row in table.rows for record in row.records]
-    notes = _averaged(table)
-    for name in ("split", *HOW, "classes per task", "tasks"):
-        for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
-            own = [record for record in shown_records if record.config["dataset"] == dataset]
-            values = sorted({str(_settings(each)[name] if name in HOW else each.protocol.get(name)) for each in own})
-            if len(values) > 1:
-                called = HOW.get(name, name)
-                notes.append(f"rows of {dataset} differ in {called}: {', '.join(values)}; do not compare them")
-    for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
-        graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
-        if len(graphs) > 1:
-            notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
-    notes += _trained_unlike(table) + _unusual(shown_records)
-    for mark, meaning in MARKS.items():
-        if marked := sorted({str(row.settings.get("method")) for row in table.rows if mark in row.mark}):
-            notes.append(f"{mark} {', '.join(marked)}: {meaning}")
-    counts = sorted({len(row.seeds) for row in table.rows})
-    if len(counts) > 1:
-        notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
-    mixed = {bool(record.selection) for record in shown_records}
-    if len(mixed) > 1:
-        notes.append("parameters were selected for some rows only")
-    if unfinished := sum(not record.finished for record in records):
-        notes.append(f"{counted(unfinished, 'unfinished run')} {_are(unfinished)} left out")
-    if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
-        tried = f"{counted(left_out, 'run')} that a selection has only tried {_are(left_out)} left out"
-        notes.append(f"{tried} (--candidates shows {'it' if left_out == 1 else 'them'})")
-    return notes
-
-
-def _trained_unlike(table: ResultTable) -> list[str]:
-    """Says which methods were trained otherwise than the others; columns of the table speak for themselves."""
-    notes = []
-    for name in (name for name in TRAINED if name not in table.columns):
-        methods: dict[str, set[str]] = {}
-        for row in table.rows:
-            for own in map(_settings, row.records):
-                if name in own:
-                    methods.setdefault(str(own[name]), set()).add(str(own["method"]))
-        if len(methods) > 1:
-            usual = max(methods, key=lambda value: len(methods[value]))
-            odd = [f"{', '.join(sorted(own))} {value}" for value, own in sorted(methods.items()) if value != usual]
-            notes.append(f"methods differ in {name}: {'; '.join(odd)}; others {usual}")
-    return notes
-
-
-def _unusual(records: Sequence[Record]) -> list[str]:
-    """Says how all runs of a dataset were measured, if not as the benchmark does."""
-    notes = []
-    for dataset in sorted({str(record.config["dataset"]) for record in records}):
-        own = [_settings(record) for record in records if record.config["dataset"] == dataset]
-        same = {name: own[0][name] for name in HOW if len({str(each[name]) for each in own}) == 1}
-        odd = [
-            f"{HOW[name]} {value}" for name, value in same.items() if value not in ("cut", "transductive", "classes")
-        ]
-        notes += [f"{dataset} was measured with {', '.join(odd)}"] if odd else []
-    return notes
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"

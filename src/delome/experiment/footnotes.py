@@ -1,0 +1,103 @@
+"""Footnotes of a table of results: what a reader must know before comparing its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from delome.experiment.collection import Record
+from delome.experiment.rows import MARKS, Row
+from delome.experiment.settings import BESIDE, HOW, rank, settings_of
+from delome.printable import counted
+
+TRAINED = ("epochs", "hidden", "columns")
+"""Settings that most methods share and that change what a number is worth: a footnote names methods that differ."""
+
+
+def footnotes(rows: Sequence[Row], columns: Sequence[str], records: Sequence[Record], candidates: bool) -> list[str]:
+    """What must be said of rows that were made of records."""
+    shown_records = [record for row in rows for record in row.records]
+    notes = _averaged(rows)
+    for name in ("split", *HOW, "classes per task", "tasks"):
+        for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
+            own = [record for record in shown_records if record.config["dataset"] == dataset]
+            values = sorted({str(_settings(each)[name] if name in HOW else each.protocol.get(name)) for each in own})
+            if len(values) > 1:
+                called = HOW.get(name, name)
+                notes.append(f"rows of {dataset} differ in {called}: {', '.join(values)}; do not compare them")
+    for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
+        graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
+        if len(graphs) > 1:
+            notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
+    notes += _trained_unlike(rows, columns) + _unusual(shown_records)
+    for mark, meaning in MARKS.items():
+        if marked := sorted({str(row.settings.get("method")) for row in rows if mark in row.mark}):
+            notes.append(f"{mark} {', '.join(marked)}: {meaning}")
+    counts = sorted({len(row.seeds) for row in rows})
+    if len(counts) > 1:
+        notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
+    mixed = {bool(record.selection) for record in shown_records}
+    if len(mixed) > 1:
+        notes.append("parameters were selected for some rows only")
+    if unfinished := sum(not record.finished for record in records):
+        notes.append(f"{counted(unfinished, 'unfinished run')} {_are(unfinished)} left out")
+    if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
+        tried = f"{counted(left_out, 'run')} that a selection has only tried {_are(left_out)} left out"
+        notes.append(f"{tried} (--candidates shows {'it' if left_out == 1 else 'them'})")
+    return notes
+
+
+def _averaged(rows: Sequence[Row]) -> list[str]:
+    """Says over what rows average beside seeds, and if they do not average over the same."""
+    found: dict[str, dict[Any, None]] = {}
+    covered: dict[str, set[frozenset[str]]] = {}
+    for row in rows:
+        settings = [_settings(record) for record in row.records]
+        for name in {name for each in settings for name in each} - set(BESIDE):
+            values = {each.get(name): None for each in settings}
+            covered.setdefault(name, set()).add(frozenset(map(str, values)))
+            if len(values) > 1:
+                found.setdefault(name, {}).update(values)
+    listed = [f"{name} ({', '.join(map(str, sorted(values, key=rank)))})" for name, values in sorted(found.items())]
+    unlike = [name for name in ("dataset", "setting") if name in found and len(covered[name]) > 1]
+    notes = [f"rows average over {'; '.join(listed)}"] if listed else []
+    return notes + (
+        [f"rows do not average over the same {' and '.join(unlike)}: do not compare them"] if unlike else []
+    )
+
+
+def _trained_unlike(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """Says which methods were trained otherwise than the others; columns of the table speak for themselves."""
+    notes = []
+    for name in (name for name in TRAINED if name not in columns):
+        methods: dict[str, set[str]] = {}
+        for row in rows:
+            for own in map(_settings, row.records):
+                if name in own:
+                    methods.setdefault(str(own[name]), set()).add(str(own["method"]))
+        if len(methods) > 1:
+            usual = max(methods, key=lambda value: len(methods[value]))
+            odd = [f"{', '.join(sorted(own))} {value}" for value, own in sorted(methods.items()) if value != usual]
+            notes.append(f"methods differ in {name}: {'; '.join(odd)}; others {usual}")
+    return notes
+
+
+def _unusual(records: Sequence[Record]) -> list[str]:
+    """Says how all runs of a dataset were measured, if not as the benchmark does."""
+    notes = []
+    for dataset in sorted({str(record.config["dataset"]) for record in records}):
+        own = [_settings(record) for record in records if record.config["dataset"] == dataset]
+        same = {name: own[0][name] for name in HOW if len({str(each[name]) for each in own}) == 1}
+        odd = [
+            f"{HOW[name]} {value}" for name, value in same.items() if value not in ("cut", "transductive", "classes")
+        ]
+        notes += [f"{dataset} was measured with {', '.join(odd)}"] if odd else []
+    return notes
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    return settings_of(record.config, record.selection)
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

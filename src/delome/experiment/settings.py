@@ -1,0 +1,52 @@
+"""Settings of runs under short names: what tells runs apart, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+KEYS = ("dataset", "setting", "method", "backbone", "budget")
+"""What a row is always described by; other settings are added if rows differ in them."""
+
+DECLARED = ("asked", "learned_from")
+"""Settings that a method decides: marks tell of them."""
+
+BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "classes_per_task", "tasks", *DECLARED)
+"""Settings that are not listed among those a row averages over: how runs were measured has footnotes of its own."""
+
+HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
+"""Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
+
+
+def settings_of(config: Mapping[str, Any], selection: str = "") -> dict[str, Any]:
+    """Settings under the shortest names that tell them apart: ``memory.budget`` is called ``budget``."""
+    short: dict[str, Any] = {}
+    for path, value in config.items():
+        name = path.rpartition(".")[2]
+        short[path if name in short else name] = value
+    if selection:
+        short["selection"] = selection
+    edges, inductive = short.get("inter_task_edges"), short.pop("inductive", False)
+    how = {"test_graph": "grown" if edges else "cut", "test_nodes": "inductive" if inductive else "transductive"}
+    return how | {"stream": short.pop("stream_kind", "classes")} | short
+
+
+def differing(settings: Sequence[dict[str, Any]]) -> list[str]:
+    """Settings that have several values among runs of one method: of another method they are what it is."""
+    found: dict[str, None] = {}
+    for method in dict.fromkeys(each["method"] for each in settings):
+        own = [each for each in settings if each["method"] == method]
+        for name in {name: None for each in own for name in each}:
+            # what was selected everywhere stands beside the protocol of the selection
+            selected = all(f" {name} " in each.get("selection", "") for each in own)
+            if len({repr(each.get(name)) for each in own}) > 1 and not selected:
+                found[name] = None
+    if any("selection" in each for each in settings):
+        found["selection"] = None
+    return list(found)
+
+
+def rank(value: Any) -> tuple[bool, float, str]:
+    """Orders values: numbers as numbers, then words in their order."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not number, float(value) if number else 0.0, str(value)
