@@ -24,9 +24,9 @@ def test_rows_are_means_over_seeds_and_the_best_of_a_group_is_known() -> None:
     records = [record(seed=0, aa=90), record(seed=1, aa=92), record("ergnn", 0, 80), record("ergnn", 1, 80)]
     table = tabulate(records)
     assert table.columns == ["dataset", "setting", "method", "backbone", "budget"]
-    assert [(row.settings["method"], row.spread("aa")) for row in table.rows] == [
-        ("delome", (91.0, pytest.approx(2**0.5))),
-        ("ergnn", (80.0, 0.0)),
+    assert [(row.settings["method"], row.mean_of("aa"), row.std_of("aa")) for row in table.rows] == [
+        ("delome", 91.0, pytest.approx(2**0.5)),
+        ("ergnn", 80.0, 0.0),
     ]
     assert table.best("aa") == {0} and table.footnotes == []
 
@@ -131,7 +131,8 @@ def test_rows_that_average_over_more_than_seeds_say_so() -> None:
     assert [row.settings["budget"] for row in tabulate(records).rows] == [5, 20]
     table = tabulate(records, by=["method"])
     (row,) = table.rows
-    assert row.spread("aa") == (85.0, 0.0) and row.seeds == [0]  # of one seed, whatever it averages over
+    # of one seed there is no standard deviation, whatever it averages over
+    assert (row.mean_of("aa"), row.std_of("aa"), row.spread("aa"), row.seeds) == (85.0, None, (85.0, 0.0), [0])
     assert table.footnotes == ["rows average over budget (5, 20)"]
     with pytest.raises(ParameterError, match="unknown setting 'metod'"):
         tabulate(records, by=["metod"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -105,6 +106,12 @@ def test_mean_spread_and_curve_of_hand_computed_matrices() -> None:
 def test_one_seed_has_no_spread() -> None:
     result = RunResult(small_config(), [seed_of([[90.0], [80.0, 70.0]])], {}, {})
     assert (result.aa, result.af) == ((75.0, 0.0), (-10.0, 0.0))
+
+
+def test_the_document_of_one_seed_has_no_standard_deviations(result: RunResult) -> None:
+    one, three = (replace(result, seeds=result.seeds[:number]).as_dict() for number in (1, 3))
+    assert (one["aa_std"], one["af_std"]) == (None, None)
+    assert three["aa_std"] == result.aa[1] and three["af_std"] is not None
 
 
 def test_a_stream_of_one_task_has_no_forgetting() -> None:

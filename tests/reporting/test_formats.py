@@ -80,11 +80,13 @@ def test_csv_is_safe_in_a_spreadsheet(table: ResultTable) -> None:
     lines = formats.comma_separated(table).splitlines()
     assert lines[0] == "dataset,setting,method,backbone,budget,seeds,aa,aa_std,af,af_std,bytes,bytes_std"
     assert lines[1] == "a_b,cil,'=delome,sgc,5,2,91.0,1.4142135623730951,,,1000091.0,1.4142135623730951"
+    assert lines[2] == "a_b,cil,ergnn,sgc,5,1,80.0,,,,1000080.0,"  # one seed has no standard deviation
 
 
 def test_json_has_every_seed(table: ResultTable) -> None:
     found = json.loads(formats.document(table, table.compare("=delome", "ergnn", "aa")))
     assert found["rows"][0]["metrics"]["aa"] == {"mean": 91.0, "std": pytest.approx(2**0.5), "values": [90.0, 92.0]}
+    assert found["rows"][1]["metrics"]["aa"] == {"mean": 80.0, "std": None, "values": [80.0]}
     assert found["rows"][1]["metrics"]["af"] == {"mean": None, "std": None, "values": []}
     assert found["comparisons"][0]["difference"] == 10.0 and found["footnotes"] == ["rows have 1 to 2 seeds"]
 

@@ -62,9 +62,9 @@ class ResultTable:
         groups: dict[Any, list[tuple[float, int]]] = {}
         sign = -1 if metric in LOWER_IS_BETTER else 1
         for number, row in enumerate(self.rows):
-            if (found := row.spread(metric)) is not None:
+            if (found := row.mean_of(metric)) is not None:
                 key = row.settings.get("dataset"), row.settings.get("setting"), row.measured
-                groups.setdefault(key, []).append((sign * found[0], number))
+                groups.setdefault(key, []).append((sign * found, number))
         winners = {key: max(group)[0] for key, group in groups.items() if len(group) > 1}
         return {number for key, group in groups.items() for value, number in group if value == winners.get(key)}
 

@@ -64,7 +64,17 @@ class Row:
         }
         return "".join(f" {mark}" for mark, stands in marks.items() if stands)
 
-    def spread(self, metric: str) -> tuple[float, float] | None:
-        """Mean and standard deviation over seeds; none if it is undefined."""
+    def mean_of(self, metric: str) -> float | None:
+        """Mean over seeds; none if it is undefined."""
         values = self.values(metric)
-        return (mean(values), stdev(values) if len(values) > 1 else 0.0) if values else None
+        return mean(values) if values else None
+
+    def std_of(self, metric: str) -> float | None:
+        """Standard deviation over seeds; none of fewer than two."""
+        values = self.values(metric)
+        return stdev(values) if len(values) > 1 else None
+
+    def spread(self, metric: str) -> tuple[float, float] | None:
+        """Mean and half the width of its band in a figure, which has no width if there is no standard deviation."""
+        middle = self.mean_of(metric)
+        return None if middle is None else (middle, self.std_of(metric) or 0.0)

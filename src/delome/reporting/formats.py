@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.table import Table
 
@@ -148,14 +147,14 @@ def latex_tabular(
 
 
 def comma_separated(table: ResultTable) -> str:
-    """For spreadsheets: means and standard deviations in columns of their own."""
-    numbers = [name for metric in table.metrics for name in (metric, f"{metric}_std")]
-    lines = [[*table.columns, "seeds", *numbers]]
+    """For spreadsheets: means and standard deviations in columns of their own; the latter are empty of one seed."""
+    heads = [name for metric in table.metrics for name in (metric, f"{metric}_std")]
+    lines = [[*table.columns, "seeds", *heads]]
     for row in table.rows:
-        spreads = [row.spread(metric) or ("", "") for metric in table.metrics]
+        numbers = [value for metric in table.metrics for value in (row.mean_of(metric), row.std_of(metric))]
         given = [row.settings.get(name) for name in table.columns]
         settings = ["" if value is None else csv_field(str(value)) for value in given]
-        lines.append([*settings, str(len(row.seeds)), *(str(value) for spread in spreads for value in spread)])
+        lines.append([*settings, str(len(row.seeds)), *("" if value is None else str(value) for value in numbers)])
     return "".join(",".join(line) + "\n" for line in lines)
 
 
@@ -166,7 +165,10 @@ def document(table: ResultTable, comparisons: list[Comparison]) -> str:
             "settings": row.settings,
             "seeds": row.seeds,
             "folders": sorted({record.folder for record in row.records}),
-            "metrics": {metric: _numbers(row, metric) for metric in table.metrics},
+            "metrics": {
+                metric: {"mean": row.mean_of(metric), "std": row.std_of(metric), "values": row.values(metric)}
+                for metric in table.metrics
+            },
         }
         for row in table.rows
     ]
@@ -180,12 +182,6 @@ def heading(metric: str) -> str:
     return " ".join(part.upper() if part in ("aa", "af") else part for part in metric.split("_"))
 
 
-def _numbers(row: Row, metric: str) -> dict[str, Any]:
-    spread = row.spread(metric)
-    mean, std = (None, None) if spread is None else spread
-    return {"mean": mean, "std": std, "values": row.values(metric)}
-
-
 def _cells(table: ResultTable, bold: Callable[[str], str]) -> list[tuple[Row, list[str]]]:
     best = {metric: table.best(metric) for metric in table.metrics}
     found = []
@@ -196,12 +192,12 @@ def _cells(table: ResultTable, bold: Callable[[str], str]) -> list[tuple[Row, li
 
 
 def _cell(row: Row, metric: str) -> str:
-    spread = row.spread(metric)
-    if spread is None:
+    mean, std = row.mean_of(metric), row.std_of(metric)
+    if mean is None:
         return NONE
     digits = DIGITS.get(metric, 2)
-    std = f" ± {spread[1]:,.{digits}f}" if len(row.seeds) > 1 else ""
-    return f"{spread[0]:,.{digits}f}{std}".replace("-", "−")
+    spread = "" if std is None else f" ± {std:,.{digits}f}"
+    return f"{mean:,.{digits}f}{spread}".replace("-", "−")
 
 
 def _words(table: ResultTable) -> list[dict[str, str]]:
