@@ -40,7 +40,7 @@ def test_a_paired_test_compares_common_seeds() -> None:
     assert found.p == pytest.approx(0.118, abs=5e-4)
     assert found.low == pytest.approx(-1.4612, abs=1e-3) and found.high == pytest.approx(6.1279, abs=1e-3)
     (one,) = tabulate([first[0], second[0]]).compare("delome", "ergnn", "aa")
-    assert one.p is None and one.in_words("aa").endswith("1 common seeds: too few for a test")
+    assert one.p is None and one.in_words("aa").endswith("1 common seed: too few for a test")
     with pytest.raises(ParameterError, match="unknown method in these results 'lwf'"):
         tabulate(first).compare("delome", "lwf", "aa")
     with pytest.raises(ParameterError, match="no runs of delome and ergnn share"):
@@ -56,7 +56,7 @@ def test_only_rows_that_were_measured_alike_are_compared_and_captions_tell_them_
     table = tabulate(records)
     found = [each.in_words("aa") for each in table.compare("delome", "ergnn", "aa")]
     assert [each.partition(":")[0] for each in found] == [
-        f"delome − ergnn (d, cil, sgc, 5, split_seed {seed})" for seed in (0, 1)
+        f"delome − ergnn (d, cil, sgc, budget 5, split_seed {seed})" for seed in (0, 1)
     ]
     assert {table.rows[number].settings["method"] for number in table.best("aa")} == {"delome"}
     assert len(table.best("aa")) == 2  # the best of each split
@@ -68,7 +68,7 @@ def test_only_rows_that_were_measured_alike_are_compared_and_captions_tell_them_
     captions = {
         each.in_words("aa").partition(":")[0] for each in tabulate(taus + records[4:]).compare("delome", "ergnn", "aa")
     }
-    assert captions == {f"delome − ergnn (d, cil, sgc, 5, tau {tau}, split_seed 0)" for tau in (1, 2)}
+    assert captions == {f"delome − ergnn (d, cil, sgc, budget 5, tau {tau}, split_seed 0)" for tau in (1, 2)}
     with pytest.raises(ParameterError, match="told apart by method: add it to --by"):
         tabulate(records, by=["dataset"]).compare("delome", "ergnn", "aa")
 
@@ -77,7 +77,7 @@ def test_rounding_is_no_spread() -> None:
     records = [record(seed=seed, aa=0.1 + seed) for seed in range(3)]
     records += [record("ergnn", seed, seed + 0.1 + 0.2 - 0.1) for seed in range(3)]
     (found,) = tabulate(records).compare("delome", "ergnn", "aa")
-    assert found.p is None and found.in_words("aa").endswith("AA -0.10, 3 common seeds: no spread over seeds")
+    assert found.p is None and found.in_words("aa").endswith("AA −0.10, 3 common seeds: no spread over seeds")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,52 @@ def test_rows_that_average_over_different_settings_are_not_compared() -> None:
     table = tabulate([*both, record("hpns", aa=99.0, config={"setting": "til"})], by=["method"])
     assert table.footnotes[1] == "rows do not average over the same setting: do not compare them"
     assert table.best("aa") == set()
+
+
+def test_of_rows_that_average_over_different_protocols_none_is_best() -> None:
+    joined = record(aa=92, config={"test_graph": "joined"})
+    records = [record(aa=88), joined, record("cat", aa=89), record("ergnn", aa=80)]
+    table = tabulate(records, by=["method"])
+    assert table.best("aa") == set()
+    assert table.footnotes == ["rows of d do not average over the same test graph (cut, joined): do not compare them"]
+    with pytest.raises(ParameterError, match="no runs of delome and cat share"):
+        table.compare("delome", "cat", "aa")
+    # the same where no row averages, but no column says that one was measured otherwise
+    assert tabulate([joined, *records[2:]]).best("aa") == set()
+    # where a column tells them apart, each protocol has its best
+    apart = tabulate([*records, record("cat", aa=91, config={"test_graph": "joined"})])
+    best = [(apart.rows[number].settings["method"], apart.rows[number].mean_of("aa")) for number in apart.best("aa")]
+    assert sorted(best) == [("cat", 89), ("delome", 92)]
+
+
+def test_rows_that_average_over_the_same_protocols_are_compared() -> None:
+    both = [{}, {"test_graph": "joined"}]
+    records = [record(method, aa=aa, config=how) for method, aa in (("delome", 90), ("cat", 80)) for how in both]
+    table = tabulate(records, by=["method"])
+    assert [table.rows[number].settings["method"] for number in table.best("aa")] == ["delome"]
+    assert table.footnotes == ["rows of d average over test graph: cut, joined"]
+
+
+def test_a_method_that_is_asked_about_nodes_together_does_not_beat_others() -> None:
+    together = {"asked": "together"}
+    tpp = record("tpp", aa=99, config=together)
+    table = tabulate([tpp, record(aa=90), record("ergnn", aa=80)])
+    assert [table.rows[number].settings["method"] for number in table.best("aa")] == ["delome"]
+    assert tabulate([tpp, record(aa=90)]).best("aa") == set()
+    alike = tabulate([tpp, record("tpp", aa=98, config=together | {"prompts": 3})])
+    assert len(alike.best("aa")) == 1
+    assert table.compare("tpp", "delome", "aa")[0].in_words("aa").startswith("tpp † − delome (d, cil, sgc, budget 5)")
+
+
+def test_a_comparison_says_what_both_share_whether_it_is_a_column_or_not() -> None:
+    records = [record("ewc", seed, 80.0 - seed, config={"memory.budget": None}) for seed in range(2)]
+    records += [
+        record("ergnn", seed, 80.0, config={"memory.budget": budget}) for seed in range(2) for budget in (5, 20)
+    ]
+    (found,) = tabulate(records, by=["method"]).compare("ewc", "ergnn", "aa")
+    assert found.in_words("aa").startswith("ewc − ergnn (d, cil, sgc): AA −0.50, 95 % interval −6.85 to +5.85, p = ")
+    nowhere = replace(found, settings={})
+    assert nowhere.in_words("aa").startswith("ewc − ergnn: AA −0.50")
 
 
 def test_methods_that_were_trained_otherwise_are_named() -> None:

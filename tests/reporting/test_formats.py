@@ -78,9 +78,25 @@ def test_settings_and_numbers_are_not_broken_into_lines_in_a_narrow_terminal() -
 
 def test_csv_is_safe_in_a_spreadsheet(table: ResultTable) -> None:
     lines = formats.comma_separated(table).splitlines()
-    assert lines[0] == "dataset,setting,method,backbone,budget,seeds,aa,aa_std,af,af_std,bytes,bytes_std"
-    assert lines[1] == "a_b,cil,'=delome,sgc,5,2,91.0,1.4142135623730951,,,1000091.0,1.4142135623730951"
-    assert lines[2] == "a_b,cil,ergnn,sgc,5,1,80.0,,,,1000080.0,"  # one seed has no standard deviation
+    assert lines[0] == "dataset,setting,method,backbone,budget,marks,seeds,aa,aa_std,af,af_std,bytes,bytes_std"
+    assert lines[1] == "a_b,cil,'=delome,sgc,5,,2,91.0,1.4142135623730951,,,1000091.0,1.4142135623730951"
+    assert lines[2] == "a_b,cil,ergnn,sgc,5,,1,80.0,,,,1000080.0,"  # one seed has no standard deviation
+
+
+def test_programs_are_told_of_marks_apart_from_names() -> None:
+    def record(method: str, **declared: str) -> Record:
+        config = {"dataset": "d", "setting": "cil", "method": method, **declared}
+        return Record(method, method, 0, config, {"split": "x"}, {"aa": 90.0, "af": -1.0}, 3, True, [], [])
+
+    table = tabulate([record("ewc"), record("tpp", asked="together", learned_from="all nodes")])
+    assert [line.split(",")[2:5] for line in formats.comma_separated(table).splitlines()] == [
+        ["method", "marks", "seeds"],
+        ["ewc", "", "1"],
+        ["tpp", "† ‡", "1"],
+    ]
+    found = json.loads(formats.document(table, table.compare("tpp", "ewc", "aa")))
+    assert [(row["settings"]["method"], row["marks"]) for row in found["rows"]] == [("ewc", []), ("tpp", ["†", "‡"])]
+    assert found["comparisons"][0]["marks"] == [["†", "‡"], []]
 
 
 def test_json_has_every_seed(table: ResultTable) -> None:

@@ -11,12 +11,16 @@ from delome.errors import ParameterError, unknown
 from delome.experiment.collection import Record
 from delome.experiment.footnotes import footnotes
 from delome.experiment.rows import ALL_NODES, TOGETHER, Row
-from delome.experiment.settings import KEYS, differing, rank, settings_of
+from delome.experiment.settings import KEYS, PROTOCOL, differing, rank, settings_of
+from delome.printable import counted, plain
 
 __all__ = ["ALL_NODES", "LOWER_IS_BETTER", "METRICS", "TOGETHER", "Comparison", "ResultTable", "Row", "tabulate"]
 
 EQUAL = 1e-9
 """Share of the largest number below which differences between two are rounding."""
+
+NAMELESS = ("dataset", "setting", "backbone")
+"""Settings whose values say by themselves what they are."""
 
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
@@ -38,14 +42,23 @@ class Comparison:
     high: float | None
     p: float | None
 
+    marks: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
     def in_words(self, metric: str) -> str:
+        """The difference in a sentence: of what, where, and how sure."""
         given = [(name, value) for name, value in self.settings.items() if value is not None]
-        where = ", ".join(str(value) if name in KEYS else f"{name} {value}" for name, value in given)
-        start = f"{self.first} − {self.second} ({where}): {metric.upper()} {self.difference:+.2f}"
+        where = ", ".join(plain(value) if name in NAMELESS else f"{name} {plain(value)}" for name, value in given)
+        first, second = " ".join([self.first, *self.marks[0]]), " ".join([self.second, *self.marks[1]])
+        start = f"{first} − {second}{f' ({where})' if where else ''}: {metric.upper()} {_signed(self.difference)}"
         if self.p is None or self.low is None or self.high is None:
             why = "too few for a test" if self.seeds < 2 else "no spread over seeds"
-            return f"{start}, {self.seeds} common seeds: {why}"
-        return f"{start}, 95 % interval {self.low:+.2f} to {self.high:+.2f}, p = {self.p:.3g}, {self.seeds} seeds"
+            return f"{start}, {counted(self.seeds, 'common seed')}: {why}"
+        interval = f"95 % interval {_signed(self.low)} to {_signed(self.high)}"
+        return f"{start}, {interval}, p = {self.p:.3g}, {self.seeds} seeds"
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+.2f}".replace("-", "−")
 
 
 @dataclass
@@ -58,15 +71,26 @@ class ResultTable:
     footnotes: list[str] = field(default_factory=list)
 
     def best(self, metric: str) -> set[int]:
-        """Numbers of the rows with the best mean among those of the same setting that were measured alike."""
-        groups: dict[Any, list[tuple[float, int]]] = {}
+        """Numbers of the rows with the best mean among those that look alike; none if they were not measured alike.
+
+        A method that must be asked about nodes together does not compete with those that are asked about each.
+        """
         sign = -1 if metric in LOWER_IS_BETTER else 1
-        for number, row in enumerate(self.rows):
-            if (found := row.mean_of(metric)) is not None:
-                key = row.settings.get("dataset"), row.settings.get("setting"), row.measured
-                groups.setdefault(key, []).append((sign * found, number))
-        winners = {key: max(group)[0] for key, group in groups.items() if len(group) > 1}
-        return {number for key, group in groups.items() for value, number in group if value == winners.get(key)}
+        means = {
+            number: sign * mean for number, row in enumerate(self.rows) if (mean := row.mean_of(metric)) is not None
+        }
+        groups: dict[str, list[int]] = {}
+        for number in means:
+            seen = [self.rows[number].settings.get(name) for name in PROTOCOL]
+            groups.setdefault(repr(seen), []).append(number)
+        found: set[int] = set()
+        for group in groups.values():
+            rows = {number: self.rows[number] for number in group}
+            competing = [number for number, row in rows.items() if TOGETHER not in row.marks] or group
+            if len({row.measured for row in rows.values()}) == 1 and len(competing) > 1:
+                highest = max(means[number] for number in competing)
+                found |= {number for number in competing if means[number] == highest}
+        return found
 
     def compare(self, first: str, second: str, metric: str) -> list[Comparison]:
         """Differences between rows of two methods that were measured alike, by a paired test over seeds."""
@@ -88,9 +112,9 @@ class ResultTable:
 
 
 def _beside(one: Row, two: Row) -> dict[str, tuple[Any, Any]]:
-    """All that describes two rows but the method."""
+    """All that describes two rows but the method, whether it is a column or not."""
     names = [name for name in dict.fromkeys([*KEYS, *one.settings]) if name != "method"]
-    return {name: (one.settings.get(name), two.settings.get(name)) for name in names}
+    return {name: (one.shared(name), two.shared(name)) for name in names}
 
 
 def _is_comparable(one: Row, two: Row) -> bool:
@@ -103,7 +127,7 @@ def _joint(a: Any, b: Any) -> Any:
     """A setting of two rows: of one of them if the other has none, and of both if they differ."""
     if a is None or b is None:
         return b if a is None else a
-    return a if a == b else f"{a} against {b}"
+    return a if a == b else f"{plain(a)} against {plain(b)}"
 
 
 def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
@@ -122,7 +146,7 @@ def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
         low, high, p = float(interval.low), float(interval.high), float(test.pvalue)
     names = str(one.settings["method"]), str(two.settings["method"])
     settings = {name: _joint(*pair) for name, pair in _beside(one, two).items()}
-    return Comparison(settings, *names, len(pairs), mean(differences), low, high, p)
+    return Comparison(settings, *names, len(pairs), mean(differences), low, high, p, (one.marks, two.marks))
 
 
 def tabulate(

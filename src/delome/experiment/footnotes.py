@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from delome.experiment.collection import Record
-from delome.experiment.rows import MARKS, Row
+from delome.experiment.rows import MARKS, Row, marks_of
 from delome.experiment.settings import BESIDE, HOW, rank, settings_of
-from delome.printable import counted
+from delome.printable import counted, plain
 
 TRAINED = ("epochs", "hidden", "columns")
 """Settings that most methods share and that change what a number is worth: a footnote names methods that differ."""
@@ -17,22 +17,13 @@ TRAINED = ("epochs", "hidden", "columns")
 def footnotes(rows: Sequence[Row], columns: Sequence[str], records: Sequence[Record], candidates: bool) -> list[str]:
     """What must be said of rows that were made of records."""
     shown_records = [record for row in rows for record in row.records]
-    notes = _averaged(rows)
-    for name in ("split", *HOW, "classes per task", "tasks"):
-        for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
-            own = [record for record in shown_records if record.config["dataset"] == dataset]
-            values = sorted({str(_settings(each)[name] if name in HOW else each.protocol.get(name)) for each in own})
-            if len(values) > 1:
-                called = HOW.get(name, name)
-                notes.append(f"rows of {dataset} differ in {called}: {', '.join(values)}; do not compare them")
-    for dataset in sorted({str(record.config["dataset"]) for record in shown_records}):
-        graphs = {record.protocol.get("graph") for record in shown_records if record.config["dataset"] == dataset}
-        if len(graphs) > 1:
-            notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
-    notes += _trained_unlike(rows, columns) + _unusual(shown_records)
-    for mark, meaning in MARKS.items():
-        if marked := sorted({str(row.settings.get("method")) for row in rows if mark in row.mark}):
-            notes.append(f"{mark} {', '.join(marked)}: {meaning}")
+    notes = [
+        *_averaged(rows),
+        *_measured_unlike(rows),
+        *_trained_unlike(rows, columns),
+        *_unusual(shown_records),
+        *_marked(shown_records),
+    ]
     counts = sorted({len(row.seeds) for row in rows})
     if len(counts) > 1:
         notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
@@ -53,17 +44,44 @@ def _averaged(rows: Sequence[Row]) -> list[str]:
     covered: dict[str, set[frozenset[str]]] = {}
     for row in rows:
         settings = [_settings(record) for record in row.records]
-        for name in {name for each in settings for name in each} - set(BESIDE):
+        for name in {name for each in settings for name in each} - {*BESIDE, *HOW}:
             values = {each.get(name): None for each in settings}
             covered.setdefault(name, set()).add(frozenset(map(str, values)))
             if len(values) > 1:
                 found.setdefault(name, {}).update(values)
-    listed = [f"{name} ({', '.join(map(str, sorted(values, key=rank)))})" for name, values in sorted(found.items())]
+    listed = [f"{name} ({', '.join(map(plain, sorted(values, key=rank)))})" for name, values in sorted(found.items())]
     unlike = [name for name in ("dataset", "setting") if name in found and len(covered[name]) > 1]
     notes = [f"rows average over {'; '.join(listed)}"] if listed else []
     return notes + (
         [f"rows do not average over the same {' and '.join(unlike)}: do not compare them"] if unlike else []
     )
+
+
+def _measured_unlike(rows: Sequence[Row]) -> list[str]:
+    """Says of each dataset in what its rows differ, or over what they average, that was not measured alike."""
+    notes = []
+    for dataset in _datasets([record for row in rows for record in row.records]):
+        of_rows = [own for row in rows if (own := [each for each in row.records if each.config["dataset"] == dataset])]
+        for name in ("split", *HOW.values(), "classes per task", "tasks"):
+            values = [{str(_how(record)[name]) for record in own} for own in of_rows]
+            every = ", ".join(sorted(set.union(*values)))
+            if all(len(each) == 1 for each in values):
+                if len(set.union(*values)) > 1:
+                    notes.append(f"rows of {dataset} differ in {name}: {every}; do not compare them")
+            elif all(each == values[0] for each in values):
+                notes.append(f"rows of {dataset} average over {name}: {every}")
+            else:
+                notes.append(f"rows of {dataset} do not average over the same {name} ({every}): do not compare them")
+        if len({record.protocol.get("graph") for own in of_rows for record in own}) > 1:
+            notes.append(f"{dataset} was not the same graph in all runs; do not compare them")
+    return notes
+
+
+def _how(record: Record) -> dict[str, Any]:
+    """How a run was measured, by the names that footnotes have for it."""
+    of_stream = {name: record.protocol.get(name) for name in ("split", "classes per task", "tasks")}
+    settings = _settings(record)
+    return of_stream | {called: settings[name] for name, called in HOW.items()}
 
 
 def _trained_unlike(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
@@ -85,7 +103,7 @@ def _trained_unlike(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
 def _unusual(records: Sequence[Record]) -> list[str]:
     """Says how all runs of a dataset were measured, if not as the benchmark does."""
     notes = []
-    for dataset in sorted({str(record.config["dataset"]) for record in records}):
+    for dataset in _datasets(records):
         own = [_settings(record) for record in records if record.config["dataset"] == dataset]
         same = {name: own[0][name] for name in HOW if len({str(each[name]) for each in own}) == 1}
         odd = [
@@ -93,6 +111,19 @@ def _unusual(records: Sequence[Record]) -> list[str]:
         ]
         notes += [f"{dataset} was measured with {', '.join(odd)}"] if odd else []
     return notes
+
+
+def _marked(records: Sequence[Record]) -> list[str]:
+    """Says what marks mean, and whose they are."""
+    methods = {
+        mark: sorted({str(each.config["method"]) for each in records if mark in marks_of(each.config)})
+        for mark in MARKS
+    }
+    return [f"{mark} {', '.join(methods[mark])}: {meaning}" for mark, meaning in MARKS.items() if methods[mark]]
+
+
+def _datasets(records: Sequence[Record]) -> list[str]:
+    return sorted({str(record.config["dataset"]) for record in records})
 
 
 def _settings(record: Record) -> dict[str, Any]:

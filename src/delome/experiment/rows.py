@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
 from delome.experiment.collection import Record
+from delome.experiment.settings import settings_of
 
 TOGETHER, ALL_NODES = "†", "‡"
 """Stand after methods that must be asked about the nodes of one task together, and that learn from test nodes."""
@@ -20,6 +22,15 @@ MARKS = {
 
 MEASURED = ("dataset", "setting", "class_order", "inter_task_edges", "test_graph", "inductive", "stream_kind")
 """Settings that rows must share to be compared, beside how they were split."""
+
+
+def marks_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Marks of the method of a run."""
+    stand = {
+        TOGETHER: config.get("asked") == "together",
+        ALL_NODES: config.get("learned_from") == "all nodes" and not config.get("inductive"),
+    }
+    return tuple(mark for mark, stands in stand.items() if stands)
 
 
 @dataclass(frozen=True)
@@ -53,16 +64,20 @@ class Row:
         return sorted({record.seed for record in self.records})
 
     @property
+    def marks(self) -> tuple[str, ...]:
+        """Those of a method that knows more than others."""
+        found = {mark for record in self.records for mark in marks_of(record.config)}
+        return tuple(mark for mark in MARKS if mark in found)
+
+    @property
     def mark(self) -> str:
         """Stands after the name of a method that knows more than others."""
-        found = [record.config for record in self.records]
-        marks = {
-            TOGETHER: any(config.get("asked") == "together" for config in found),
-            ALL_NODES: any(
-                config.get("learned_from") == "all nodes" and not config.get("inductive") for config in found
-            ),
-        }
-        return "".join(f" {mark}" for mark, stands in marks.items() if stands)
+        return "".join(f" {mark}" for mark in self.marks)
+
+    def shared(self, name: str) -> Any:
+        """A setting that all its runs share; none if they differ in it, or have none."""
+        found = [settings_of(record.config, record.selection).get(name) for record in self.records]
+        return found[0] if all(value == found[0] for value in found) else None
 
     def mean_of(self, metric: str) -> float | None:
         """Mean over seeds; none if it is undefined."""

@@ -17,6 +17,9 @@ BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "c
 HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
 """Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
 
+PROTOCOL = ("dataset", "setting", *HOW, "class_order", "split", "split_seed", "classes_per_task", "tasks")
+"""Settings by which a reader of a table sees that two rows were not measured alike, if they are columns."""
+
 
 def settings_of(config: Mapping[str, Any], selection: str = "") -> dict[str, Any]:
     """Settings under the shortest names that tell them apart: ``memory.budget`` is called ``budget``."""

@@ -147,14 +147,15 @@ def latex_tabular(
 
 
 def comma_separated(table: ResultTable) -> str:
-    """For spreadsheets: means and standard deviations in columns of their own; the latter are empty of one seed."""
+    """For spreadsheets: marks, means and standard deviations, which are empty of one seed, in columns of their own."""
     heads = [name for metric in table.metrics for name in (metric, f"{metric}_std")]
-    lines = [[*table.columns, "seeds", *heads]]
+    lines = [[*table.columns, "marks", "seeds", *heads]]
     for row in table.rows:
         numbers = [value for metric in table.metrics for value in (row.mean_of(metric), row.std_of(metric))]
         given = [row.settings.get(name) for name in table.columns]
-        settings = ["" if value is None else csv_field(str(value)) for value in given]
-        lines.append([*settings, str(len(row.seeds)), *("" if value is None else str(value) for value in numbers)])
+        words = ["" if value is None else csv_field(str(value)) for value in given]
+        words += [" ".join(row.marks), str(len(row.seeds))]
+        lines.append([*words, *("" if value is None else str(value) for value in numbers)])
     return "".join(",".join(line) + "\n" for line in lines)
 
 
@@ -163,6 +164,7 @@ def document(table: ResultTable, comparisons: list[Comparison]) -> str:
     rows = [
         {
             "settings": row.settings,
+            "marks": list(row.marks),
             "seeds": row.seeds,
             "folders": sorted({record.folder for record in row.records}),
             "metrics": {
