@@ -153,6 +153,28 @@ def test_a_comparison_says_what_both_share_whether_it_is_a_column_or_not() -> No
     assert nowhere.in_words("aa").startswith("ewc − ergnn: AA −0.50")
 
 
+def test_protocols_of_selection_and_winners_are_named_in_every_table() -> None:
+    ewc = record("ewc", selection="honest (first 3 tasks): strength 1000")
+    mas = record("mas", selection="benchmark: strength 1")
+    differ = "parameters were selected by different protocols: benchmark; honest (first 3 tasks)"
+    with_column = tabulate([ewc, mas])
+    assert "selection" in with_column.columns and with_column.footnotes == [differ]
+    assert tabulate([ewc, mas, record("finetune")], by=["method"]).footnotes == [
+        differ,
+        "parameters were selected for some rows only",
+        "parameters of ewc were selected: honest (first 3 tasks): strength 1000",
+        "parameters of mas were selected: benchmark: strength 1",
+    ]
+    til = [
+        record("ewc", config={"setting": "til", "memory.budget": budget}, selection="honest (first task): strength 1")
+        for budget in (5, 20)
+    ]
+    assert tabulate([ewc, *til], by=["method", "setting"]).footnotes[-1] == (
+        "parameters of ewc were selected: honest (first 3 tasks): strength 1000 (cil, budget 5); "
+        "honest (first task): strength 1 (til, budget 5 and til, budget 20)"
+    )
+
+
 def test_methods_that_were_trained_otherwise_are_named() -> None:
     records = [record(method, config={"epochs": 200, "backbone.hidden": 256}) for method in ("delome", "ergnn", "cat")]
     records.append(record("joint", config={"epochs": 25, "backbone.hidden": 256}))

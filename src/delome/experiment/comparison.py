@@ -11,16 +11,13 @@ from delome.errors import ParameterError, unknown
 from delome.experiment.collection import Record
 from delome.experiment.footnotes import footnotes
 from delome.experiment.rows import ALL_NODES, TOGETHER, Row
-from delome.experiment.settings import KEYS, PROTOCOL, differing, rank, settings_of
+from delome.experiment.settings import KEYS, PROTOCOL, differing, named, rank, settings_of
 from delome.printable import counted, plain
 
 __all__ = ["ALL_NODES", "LOWER_IS_BETTER", "METRICS", "TOGETHER", "Comparison", "ResultTable", "Row", "tabulate"]
 
 EQUAL = 1e-9
 """Share of the largest number below which differences between two are rounding."""
-
-NAMELESS = ("dataset", "setting", "backbone")
-"""Settings whose values say by themselves what they are."""
 
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
@@ -46,8 +43,7 @@ class Comparison:
 
     def in_words(self, metric: str) -> str:
         """The difference in a sentence: of what, where, and how sure."""
-        given = [(name, value) for name, value in self.settings.items() if value is not None]
-        where = ", ".join(plain(value) if name in NAMELESS else f"{name} {plain(value)}" for name, value in given)
+        where = named({name: value for name, value in self.settings.items() if value is not None})
         first, second = " ".join([self.first, *self.marks[0]]), " ".join([self.second, *self.marks[1]])
         start = f"{first} − {second}{f' ({where})' if where else ''}: {metric.upper()} {_signed(self.difference)}"
         if self.p is None or self.low is None or self.high is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from delome.experiment.collection import Record
 from delome.experiment.rows import MARKS, Row, marks_of
-from delome.experiment.settings import BESIDE, HOW, rank, settings_of
+from delome.experiment.settings import BESIDE, HOW, SELECTION, differing, named, rank, settings_of
 from delome.printable import counted, plain
 
 TRAINED = ("epochs", "hidden", "columns")
@@ -27,9 +27,7 @@ def footnotes(rows: Sequence[Row], columns: Sequence[str], records: Sequence[Rec
     counts = sorted({len(row.seeds) for row in rows})
     if len(counts) > 1:
         notes.append(f"rows have {counts[0]} to {counts[-1]} seeds")
-    mixed = {bool(record.selection) for record in shown_records}
-    if len(mixed) > 1:
-        notes.append("parameters were selected for some rows only")
+    notes += _selected(shown_records, columns)
     if unfinished := sum(not record.finished for record in records):
         notes.append(f"{counted(unfinished, 'unfinished run')} {_are(unfinished)} left out")
     if not candidates and (left_out := sum(record.candidate and record.finished for record in records)):
@@ -44,7 +42,7 @@ def _averaged(rows: Sequence[Row]) -> list[str]:
     covered: dict[str, set[frozenset[str]]] = {}
     for row in rows:
         settings = [_settings(record) for record in row.records]
-        for name in {name for each in settings for name in each} - {*BESIDE, *HOW}:
+        for name in {name for each in settings for name in each} - {*BESIDE, *HOW, SELECTION}:
             values = {each.get(name): None for each in settings}
             covered.setdefault(name, set()).add(frozenset(map(str, values)))
             if len(values) > 1:
@@ -120,6 +118,29 @@ def _marked(records: Sequence[Record]) -> list[str]:
         for mark in MARKS
     }
     return [f"{mark} {', '.join(methods[mark])}: {meaning}" for mark, meaning in MARKS.items() if methods[mark]]
+
+
+def _selected(records: Sequence[Record], columns: Sequence[str]) -> list[str]:
+    """Says that not all parameters were selected alike, and where no column does, how those of each method were."""
+    protocols = sorted({record.selection.partition(": ")[0] for record in records} - {""})
+    notes = [f"parameters were selected by different protocols: {'; '.join(protocols)}"] if len(protocols) > 1 else []
+    if protocols and not all(record.selection for record in records):
+        notes.append("parameters were selected for some rows only")
+    if SELECTION in columns:
+        return notes
+    methods: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        if record.selection:
+            methods.setdefault(str(record.config["method"]), []).append(_settings(record))
+    for method, runs in sorted(methods.items()):
+        telling = [name for name in differing(runs) if name != SELECTION]
+        places: dict[str, dict[str, None]] = {}
+        for run in runs:
+            places.setdefault(run[SELECTION], {})[named({name: run.get(name) for name in telling})] = None
+        several = len(places) > 1
+        found = [f"{how} ({' and '.join(where)})" if several else how for how, where in places.items()]
+        notes.append(f"parameters of {method} were selected: {'; '.join(found)}")
+    return notes
 
 
 def _datasets(records: Sequence[Record]) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from delome.printable import plain
+
 KEYS = ("dataset", "setting", "method", "backbone", "budget")
 """What a row is always described by; other settings are added if rows differ in them."""
 
@@ -17,6 +19,12 @@ BESIDE = ("device", "class_order", "split", "split_seed", "inter_task_edges", "c
 HOW = {"test_graph": "test graph", "test_nodes": "test nodes", "stream": "stream"}
 """Settings that say how a run was measured, and how footnotes call them: such runs are told apart, and pointed out."""
 
+NAMELESS = ("dataset", "setting", "method", "backbone")
+"""Settings whose values say by themselves what they are."""
+
+SELECTION = "selection"
+"""What says by which protocol parameters were selected, and which."""
+
 PROTOCOL = ("dataset", "setting", *HOW, "class_order", "split", "split_seed", "classes_per_task", "tasks")
 """Settings by which a reader of a table sees that two rows were not measured alike, if they are columns."""
 
@@ -28,10 +36,19 @@ def settings_of(config: Mapping[str, Any], selection: str = "") -> dict[str, Any
         name = path.rpartition(".")[2]
         short[path if name in short else name] = value
     if selection:
-        short["selection"] = selection
+        short[SELECTION] = selection
     edges, inductive = short.get("inter_task_edges"), short.pop("inductive", False)
     how = {"test_graph": "grown" if edges else "cut", "test_nodes": "inductive" if inductive else "transductive"}
     return how | {"stream": short.pop("stream_kind", "classes")} | short
+
+
+def named(settings: Mapping[str, Any]) -> str:
+    """Settings for people, with their names where values alone would not do.
+
+    >>> named({"dataset": "digits", "setting": "cil", "budget": 5, "strength": 1e6})
+    'digits, cil, budget 5, strength 1000000'
+    """
+    return ", ".join(plain(value) if name in NAMELESS else f"{name} {plain(value)}" for name, value in settings.items())
 
 
 def differing(settings: Sequence[dict[str, Any]]) -> list[str]:
@@ -41,11 +58,11 @@ def differing(settings: Sequence[dict[str, Any]]) -> list[str]:
         own = [each for each in settings if each["method"] == method]
         for name in {name: None for each in own for name in each}:
             # what was selected everywhere stands beside the protocol of the selection
-            selected = all(f" {name} " in each.get("selection", "") for each in own)
+            selected = all(f" {name} " in each.get(SELECTION, "") for each in own)
             if len({repr(each.get(name)) for each in own}) > 1 and not selected:
                 found[name] = None
-    if any("selection" in each for each in settings):
-        found["selection"] = None
+    if any(SELECTION in each for each in settings):
+        found[SELECTION] = None
     return list(found)
 
 
