@@ -10,6 +10,7 @@ from delome import sweep
 from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, collect
+from delome.experiment.comparison import tabulate
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
@@ -161,9 +162,15 @@ def test_an_unfinished_run_is_found_by_what_it_has_measured_so_far(runs: Path, t
     shutil.rmtree(tmp_path / "run" / "seed-1")
     (record,) = collect([tmp_path])
     assert (record.tasks, record.finished, record.metrics["aa"]) == (1, False, found["matrix"][0][0])
-    (place / "tasks.jsonl").write_text("cut sh")
-    problems: list[str] = []
-    assert collect([tmp_path], problems) == [] and not problems
+    before = record
+    for cut in (lambda: (place / "tasks.jsonl").write_text("cut sh"), lambda: (place / "tasks.jsonl").unlink()):
+        cut()
+        problems: list[str] = []
+        (record,) = collect([tmp_path], problems)
+        assert (record.run, record.seed, record.config) == (before.run, before.seed, before.config) and not problems
+        assert (record.tasks, record.finished, record.metrics) == (0, False, {})
+    assert tabulate(collect([runs, tmp_path])).footnotes == []  # it is finished elsewhere
+    assert tabulate(collect([tmp_path])).footnotes == ["1 unfinished run is left out"]
 
 
 def test_200_runs_are_read_from_the_index(runs: Path, tmp_path: Path) -> None:

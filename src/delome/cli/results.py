@@ -60,7 +60,8 @@ def results(
         print(formats.document(table, compared), end="")
         return
     if not table.rows:
-        raise ParameterError("there are no finished runs below these folders: 'delome run' makes some")
+        left = [f" ({note})" for note in table.footnotes]
+        raise ParameterError(f"there are no finished runs below these folders{''.join(left)}: 'delome run' makes some")
     if form == "table":
         console = Console()
         for drawn in formats.terminal_tables(table, console.width):

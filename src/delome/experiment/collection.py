@@ -24,6 +24,7 @@ MOST_TASKS = 100
 """Of streams whose accuracy matrices are remembered; those of longer ones are in ``matrix.csv``."""
 PRUNED = ("model", "progress")
 _BESIDE = re.compile(r"^\.|\.backup-\d+$")
+_SEED = re.compile(r"^seed-\d+$")
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Record:
 
 
 def collect(folders: Iterable[str | Path], problems: list[str] | None = None) -> list[Record]:
-    """Records of all runs below folders, also of unfinished ones that have learned a task; a seed of a run counts once,
-    however often it is found (finished, if one of them is), and backups do not count.
+    """Records of all runs below folders, also of unfinished ones, which may not have learned a task yet; a seed of a
+    run counts once, however often it is found (finished, if one of them is), and backups do not count.
 
     An index in each folder remembers what was read, so that only what is new or changed is read again. ``problems``
     gets a sentence for each result that cannot be read.
@@ -69,11 +70,10 @@ def collect(folders: Iterable[str | Path], problems: list[str] | None = None) ->
 def _records(root: Path, problems: list[str]) -> list[Record]:
     known = _index(root)
     fresh: dict[str, Any] = {}
-    configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]] = {}
+    configs: dict[Path, dict[str, Any]] = {}
     for file in _result_files(root):
         name = str(file.relative_to(root))
-        state = file.stat()
-        stamp = [state.st_mtime_ns, state.st_size]
+        stamp = _stamp(file)
         entry = known.get(name)
         if entry is None or entry["stamp"] != stamp:
             try:
@@ -81,8 +81,6 @@ def _records(root: Path, problems: list[str]) -> list[Record]:
             except (PersistenceError, KeyError, TypeError, AttributeError, ValueError, OSError) as error:
                 reason = str(error) if isinstance(error, PersistenceError) else f"'{file}' is damaged"
                 problems.append(f"{reason}; it is left out")
-                continue
-            if record is None:
                 continue
             entry = {"stamp": stamp, "record": asdict(record)}
         fresh[name] = entry
@@ -104,29 +102,34 @@ def _index(root: Path) -> dict[str, Any]:
 
 
 def _result_files(root: Path) -> Iterator[Path]:
+    """Where each seed has, or will have, what it has measured."""
     for place, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in PRUNED and not _BESIDE.search(name))
         if found := [name for name in (RESULT, TASKS) if name in files]:
             yield Path(place) / found[0]
+        elif _SEED.search(Path(place).name) and (Path(place).parent / CONFIG).exists():
+            yield Path(place) / TASKS
 
 
-def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]) -> Record | None:
-    """The record of a seed; none if no task was learned yet."""
+def _stamp(file: Path) -> list[int]:
+    """Tells the states of a file apart; nothing of one that is not there."""
+    try:
+        state = file.stat()
+    except FileNotFoundError:
+        return []
+    return [state.st_mtime_ns, state.st_size]
+
+
+def _read(file: Path, configs: dict[Path, dict[str, Any]]) -> Record:
+    """The record of a seed."""
     folder = file.parent.parent
     if folder not in configs:
-        document = read_document(folder / CONFIG, CONFIG_KIND, MOST)
-        configs[folder] = document["run"], document["stream"]
-    run, stream = configs[folder]
-    found = read_result(file, MOST)
-    if found is None or not found["tasks"]:
-        return None
-    metrics = {name: value for name, value in found.items() if isinstance(value, float) or value is None}
-    metrics.pop("model", None)
-    metrics |= {"seconds": sum(found["seconds"].values()), "bytes": float(found["memory"]["bytes"])}
-    return Record(
+        configs[folder] = read_document(folder / CONFIG, CONFIG_KIND, MOST)
+    run, stream = configs[folder]["run"], configs[folder]["stream"]
+    begun = Record(
         folder=str(folder),
-        run=str(found["run"]),
-        seed=int(found["seed"]),
+        run=str(configs[folder]["hash"]),
+        seed=int(file.parent.name.rpartition("-")[2]),
         config=flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"]),
         protocol={
             "split": _in_words(stream.get("split")),
@@ -134,6 +137,22 @@ def _read(file: Path, configs: dict[Path, tuple[dict[str, Any], dict[str, Any]]]
             "tasks": len(stream["tasks"]),
             "graph": str(stream["graph"]["sha256"])[:8] if "graph" in stream else None,
         },
+        metrics={},
+        tasks=0,
+        finished=False,
+        curve=[],
+        matrix=None,
+    )
+    found = read_result(file, MOST) if file.exists() else None
+    if found is None or not found["tasks"]:
+        return begun
+    metrics = {name: value for name, value in found.items() if isinstance(value, float) or value is None}
+    metrics.pop("model", None)
+    metrics |= {"seconds": sum(found["seconds"].values()), "bytes": float(found["memory"]["bytes"])}
+    return replace(
+        begun,
+        run=str(found["run"]),
+        seed=int(found["seed"]),
         metrics=metrics,
         tasks=len(found["tasks"]),
         finished=bool(found["finished"]),
