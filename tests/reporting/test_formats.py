@@ -140,6 +140,21 @@ def test_the_terminal_shows_each_dataset_by_itself_and_selections_below() -> Non
     assert max(map(len, shown.splitlines())) <= 80 and "radius 0.5 │" not in shown
 
 
+def test_titles_say_whose_a_parameter_is_that_not_every_row_has() -> None:
+    def record(dataset: str, method: str, **parameters: object) -> Record:
+        config = {"dataset": dataset, "setting": "cil", "method": method, "memory.budget": 5, **parameters}
+        run = repr(config)
+        return Record(run, run, 0, config, {"split": "x"}, {"aa": 90.0, "af": None}, 3, True, [], [])
+
+    records = [record("a", "ewc", strength=1e6), record("a", "ergnn", sampler="cm", radius=0.5)]
+    records += [record("b", "ewc", strength=1e5), record("b", "ergnn", sampler="mf", radius=0.7)]
+    titles = [drawn.title for drawn in formats.terminal_tables(tabulate(records), 200)]
+    assert titles == [
+        "dataset a, setting cil, budget 5, seeds 1; ewc: strength 1000000; ergnn: sampler cm, radius 0.5",
+        "dataset b, setting cil, budget 5, seeds 1; ewc: strength 100000; ergnn: sampler mf, radius 0.7",
+    ]
+
+
 def test_metrics_that_do_not_fit_are_a_table_of_their_own() -> None:
     def record(budget: int) -> Record:
         config = {"dataset": "digits", "setting": "cil", "method": "ssm-uniform", "memory.budget": budget}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 
 from delome.experiment.comparison import Comparison, ResultTable, Row
-from delome.printable import csv_field
+from delome.experiment.settings import KEYS, SELECTION
+from delome.printable import csv_field, plain
 from delome.reporting.terminal import literal
 
 DIGITS = {"seconds": 1, "bytes": 0}
 GROUPED = ("dataset", "setting")
 """What rows of one table in a terminal share."""
-SELECTION = "selection"
 NONE = "–"
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -46,11 +46,20 @@ def terminal_tables(table: ResultTable, width: int) -> Iterator[Table]:
         # a method without a memory has no budget to differ in
         values = {name: {line.words[name] for line in group} - {NONE} for name in settings}
         columns = [name for name in settings if name == "method" or len(values[name]) > 1]
-        title = ", ".join(
-            f"{name} {literal(*values[name])}" for name in settings if name not in columns and values[name]
-        )
+        title = _title(group, {name: value for name in settings if name not in columns for value in values[name]})
         for metrics in _that_fit(group, columns, table.metrics, width):
             yield _terminal_table(group, columns, metrics, title)
+
+
+def _title(lines: Sequence[Line], shared: Mapping[str, str]) -> str:
+    """What rows have in common; parameters that only some methods have are called theirs."""
+    owners: dict[str, list[str]] = {}
+    for name, value in shared.items():
+        having = [line.words.get("method", "") for line in lines if line.words.get(name) != NONE]
+        common = name in KEYS or len(having) == len(lines)
+        owner = "" if common else literal(", ".join(dict.fromkeys(having)))
+        owners.setdefault(owner, []).append(f"{name} {literal(value)}")
+    return "; ".join(f"{owner}: {', '.join(own)}" if owner else ", ".join(own) for owner, own in owners.items())
 
 
 @dataclass(frozen=True)
@@ -210,7 +219,7 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
     words = []
     for row in table.rows:
         values = {name: row.settings.get(name) for name in table.columns}
-        own = {name: NONE if value is None else str(value) for name, value in values.items()}
+        own = {name: NONE if value is None else plain(value) for name, value in values.items()}
         own |= {"dataset": names.get(own.get("dataset", ""), own.get("dataset", ""))}
         # a method that knows more than others has a mark
         words.append(own | {"method": own.get("method", "") + row.mark})
