@@ -365,7 +365,7 @@ def test_listings_as_json_name_everything(cli: Cli) -> None:
     assert cli("datasets", "--json").document.keys() == DATASETS.keys()
     parameters = cli("methods", "delome", "--json").document
     assert list(parameters) == [path for path, _ in all_parameters(METHODS["delome"])]
-    nothing = {"choices": None, "optional": False, "at_least": None, "above": None, "help": ""}
+    nothing = {"choices": None, "optional": False, "at_least": None, "above": None, "help": "", "search": None}
     assert parameters["memory"] | {"help": ""} == nothing | {
         "type": "part",
         "default": "kernel-matching",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from delome.cli.described import CATALOGUE, described, of_registries
+from delome.methods import METHODS
 
 OWN_METHOD = '''
 from delome import FineTune
@@ -52,3 +53,22 @@ def test_a_method_in_a_file_has_its_parameters_listed(cli: Callable[..., Any], f
     (folder / "a_method_of_mine.py").write_text(OWN_METHOD)
     parameters = cli("methods", "a_method_of_mine:Mine", "--json").document
     assert parameters == described()["parameters"]["finetune"]
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("ewc", "strength 1000, 10000, 100000 or 1000000"),
+        ("gem", "stored 100 or 1000 with margin 0 or 0.5"),
+        ("ergnn", "sampler cm with radius 0.5 or none; sampler mf or random"),
+        ("delome", "nothing unless it is told what, as in --select NAME=VALUE,VALUE"),
+    ],
+)
+def test_search_spaces_are_listed(method: str, words: str, cli: Callable[..., Any]) -> None:
+    assert cli("methods", method).out.splitlines()[-1] == f"--select tries {words}."
+    listed = cli("methods", "--json").document[method]["search"]
+    assert [{name: tuple(values) for name, values in space.items()} for space in listed] == list(METHODS[method].search)
+    parameters = cli("methods", method, "--json").document
+    searched = {name.rpartition(".")[2]: each["search"] for name, each in parameters.items() if each["search"]}
+    every = [item for space in METHODS[method].search for item in space.items()]
+    assert searched == {name: [each for of, values in every if of == name for each in values] for name, _ in every}

@@ -14,9 +14,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, app
-from delome.cli.described import completing, described, parameters_of_method
+from delome.cli.described import about_method, completing, described, parameters_of_method
 from delome.cli.messages import shown_progress
 from delome.datasets.fetching.cache import cache_root, what_is_here
+from delome.printable import alternatives, plain
 
 KEEPS_LEGEND = (
     "Methods keep this beside the network itself; b budget per class, C classes seen, F features (dense), T tasks, "
@@ -71,11 +72,14 @@ def _with_details(summary: str, *details: str) -> Text:
 
 
 def _method_parameters(name: str, as_json: bool) -> None:
-    parameters = described()["parameters"].get(name)
-    if parameters is None:
+    found = described()
+    if name in found["methods"]:
+        about, parameters = found["methods"][name], found["parameters"][name]
+    else:
         from delome.learning import METHODS
 
-        parameters = parameters_of_method(METHODS.importable(name))
+        method = METHODS.importable(name)
+        about, parameters = about_method(method), parameters_of_method(method)
     if as_json:
         print(json.dumps(parameters))
         return
@@ -86,11 +90,26 @@ def _method_parameters(name: str, as_json: bool) -> None:
     )
     table = Table(*columns, title=Text(f"{name}: set with --set NAME=VALUE"))
     for path, each in parameters.items():
-        default, choices = each["default"], each["choices"]
+        choices = each["choices"]
         is_number = each["type"] in ("int", "float")  # whose help names the words that may stand instead
         details = [f"one of {', '.join(choices)}"] if choices and not is_number else []
-        table.add_row(path, "none" if default is None else str(default), _with_details(each["help"], *details))
-    Console().print(table)
+        table.add_row(path, plain(each["default"]), _with_details(each["help"], *details))
+    console = Console()
+    console.print(table)
+    console.print(f"--select tries {_searched(about['search'])}.", highlight=False)
+
+
+def _searched(spaces: list[dict[str, list[Any]]]) -> str:
+    """Search spaces in words.
+
+    >>> _searched([{"sampler": ["cm"], "radius": [0.5, None]}, {"sampler": ["mf", "random"]}])
+    'sampler cm with radius 0.5 or none; sampler mf or random'
+    """
+    found = [
+        " with ".join(f"{name} {alternatives(list(map(plain, values)))}" for name, values in space.items())
+        for space in spaces
+    ]
+    return "; ".join(found) or "nothing unless it is told what, as in --select NAME=VALUE,VALUE"
 
 
 datasets_app = typer.Typer(help="List the datasets, or show one.", invoke_without_command=True)

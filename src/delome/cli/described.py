@@ -36,7 +36,7 @@ def of_registries() -> dict[str, Any]:
     from delome.streams import STREAMS
 
     return {
-        "methods": {name: _method(each) for name, each in METHODS.items()},
+        "methods": {name: about_method(each) for name, each in METHODS.items()},
         "parameters": {name: parameters_of_method(each) for name, each in METHODS.items()},
         "datasets": {name: _dataset(each) for name, each in DATASETS.items()},
         "backbones": {name: {} for name in BACKBONES},
@@ -49,7 +49,8 @@ def completing(kind: str) -> Callable[[], list[str]]:
     return lambda: list(described()[kind])
 
 
-def _method(method: type[Learner]) -> dict[str, Any]:
+def about_method(method: type[Learner]) -> dict[str, Any]:
+    """What a method is and does, and the spaces that a selection searches."""
     from delome.streams import STREAMS
 
     return {
@@ -64,14 +65,18 @@ def _method(method: type[Learner]) -> dict[str, Any]:
         "judges": method.judges,
         "learns_from": method.learns_from,
         "citation": method.citation,
+        "search": [{name: list(values) for name, values in space.items()} for space in method.search],
     }
 
 
 def parameters_of_method(method: type[Learner]) -> dict[str, dict[str, Any]]:
-    """Parameters of a method and its parts by their paths."""
-    from delome.parameters import all_parameters
+    """Parameters of a method and its parts by their paths, each with the values that a selection tries."""
+    from delome.parameters import all_parameters, full_path
 
-    return {path: _parameter(each) for path, each in all_parameters(method)}
+    searched: dict[str | None, list[Any]] = {}
+    for name, values in (each for space in method.search for each in space.items()):
+        searched.setdefault(full_path(method, name), []).extend(values)
+    return {path: _parameter(each) | {"search": searched.get(path)} for path, each in all_parameters(method)}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
