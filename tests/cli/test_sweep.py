@@ -69,6 +69,17 @@ def test_runs_go_neither_into_a_model_nor_into_another_run(cli: Cli, folder: Pat
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_single_run_is_refused_in_the_folder_of_a_sweep_also_with_fresh(cli: Cli, folder: Path) -> None:
+    quick = ("--dataset", SMALL, "--epochs", "1", "--out", "r")
+    assert cli("run", *quick, "--method", "finetune,joint", "--jobs", "1").code == 0
+    before = sorted(folder.rglob("*"))
+    for options in ((), ("--fresh",)):
+        outcome = cli("run", *quick, "--method", "ewc", *options)
+        assert outcome.code == 2 and "'r' holds other runs, " in outcome.err
+        assert "choose a folder for this run alone with --out, such as 'r/" in outcome.err
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_a_failed_run_is_in_the_exit_code(cli: Cli) -> None:
     command = (
         "run",

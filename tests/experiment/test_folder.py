@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,34 @@ def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path, confi
                 open_folder(tmp_path, config, fresh=fresh)
     open_folder(tmp_path, config).close()
     assert everything_in(tmp_path) == ["config.json", "events.jsonl"]
+
+
+def test_a_run_neither_goes_into_a_folder_of_other_runs_nor_moves_it(tmp_path: Path, config: RunConfig) -> None:
+    out = tmp_path / "sweep"
+    with open_folder(out / "one", config) as folder:
+        folder.write_text("note", "kept")
+    before = everything_in(tmp_path)
+    for fresh in (False, True):
+        with pytest.raises(RunFolderError) as refused:
+            open_folder(out, config, fresh=fresh)
+        assert str(refused.value) == (
+            f"'{out}' holds other runs, one among them: "
+            f"choose a folder for this run alone with --out, such as '{out / config.slug}'"
+        )
+    assert everything_in(tmp_path) == before
+    with open_folder(out / config.slug, config):
+        pass
+
+
+def test_a_run_that_has_others_below_it_resumes_but_is_not_set_aside(tmp_path: Path, config: RunConfig) -> None:
+    for place in (tmp_path / "run", tmp_path / "run/other"):
+        open_folder(place, config).close()
+    with open_folder(tmp_path / "run", config) as folder:
+        assert folder.continues
+    with pytest.raises(RunFolderError, match="holds other runs, other among them"):
+        open_folder(tmp_path / "run", config, fresh=True)
+    with pytest.raises(RunFolderError, match=r"choose another folder with --out$"):
+        open_folder(tmp_path / "run", replace(config, split_seed=7))
 
 
 def test_a_fresh_start_keeps_what_was_there_as_a_backup(tmp_path: Path, config: RunConfig) -> None:

@@ -30,7 +30,8 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Run folder, or with several runs the folder of theirs.  [default: runs/DATASET-METHOD-SETTING-HASH]",
+            help="Run folder, or with several runs the folder that holds theirs.  "
+            "[default: runs/DATASET-METHOD-SETTING-HASH]",
         ),
     ] = None,
     fresh: Annotated[

@@ -49,6 +49,8 @@ CONFIG, EVENTS = "config.json", "events.jsonl"
 ASKED = "asked"
 """An empty file in the folder of a run that somebody has asked for, and not only a selection has tried."""
 CONFIG_KIND = "configuration of a run"
+SELECTIONS, SELECTION_KIND = "selections", "selection"
+"""Where a folder of several runs has what selections left, and what kind of document that is."""
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -76,7 +78,8 @@ class RunFolder:
         """Creates the folder, or reopens one of the same configuration and stream; its seeds are locked until it is
         closed. Other processes may run other seeds in the same folder.
 
-        ``fresh`` keeps an existing folder as a backup. ``waiting`` is called before waiting for another process that
+        ``fresh`` keeps an existing folder as a backup; one that holds other runs, too, is never moved, and does not
+        become the folder of this one. ``waiting`` is called before waiting for another process that
         runs one of the seeds; without it that is an error. A folder that cannot be written is not locked;
         ``unwritable`` says why: a finished run in it can still be shown.
         """
@@ -87,6 +90,11 @@ class RunFolder:
                 raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
             if kind_of(path / MANIFEST) is not None:
                 raise RunFolderError(f"'{path}' is a saved learner: choose another folder with --out")
+            if (other := _other_run(path)) and (fresh or not path_exists(path / CONFIG)):
+                raise RunFolderError(
+                    f"'{path}' holds other runs, {other} among them: "
+                    f"choose a folder for this run alone with --out, such as '{path / config.slug}'"
+                )
             if fresh:
                 folder._set_aside()
             folder._made = make_folder(path)
@@ -168,9 +176,10 @@ class RunFolder:
         except (KeyError, TypeError, ValueError):
             raise RunFolderError(f"'{self.path / CONFIG}' is damaged: start over with --fresh") from None
         if different := _differences(run, self._configuration):
+            start_over = "" if _other_run(self.path) else ", or start over with --fresh"
             raise RunFolderError(
                 f"'{self.path}' holds another run (different: {', '.join(different)}): "
-                "choose another folder with --out, or start over with --fresh"
+                f"choose another folder with --out{start_over}"
             )
         if different := [name for name, value in (self.stream or {}).items() if value != stream.get(name)]:
             raise RunFolderError(
@@ -263,6 +272,12 @@ class RunFolder:
         if (place := self.path / name).parent != self.path:
             add_folder(place.parent)
         return place
+
+
+def _other_run(path: Path) -> str | None:
+    """The name of a run, or of what a selection has left, in a folder of several; none if there is neither."""
+    files = (file for pattern in (f"*/{CONFIG}", f"{SELECTIONS}/*.json") for file in path.glob(pattern))
+    return next((file.parent.name for file in files if kind_of(file) in (CONFIG_KIND, SELECTION_KIND)), None)
 
 
 def identity_of(config: RunConfig, stream: dict[str, Any] | None) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 
 from delome.errors import ParameterError, unknown
 from delome.experiment.config import RunConfig
+from delome.experiment.folder import SELECTION_KIND, SELECTIONS
 from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS, Learner
 from delome.parameters import full_path, has_parameter, parameter_value, parse_assignments
@@ -25,7 +26,7 @@ PROTOCOLS = {
     "honest": "candidates are compared on the first tasks alone, as a continual learner may",
     "benchmark": "each candidate runs the whole stream, which looks ahead",
 }
-FOLDER, KIND = "selections", "selection"
+FOLDER, KIND = SELECTIONS, SELECTION_KIND
 
 Space: TypeAlias = Mapping[str, Sequence[Any]]
 """Values of parameters, every combination of which is a candidate."""
