@@ -31,6 +31,18 @@ class ParameterError(DelomeError):
     """A parameter with an unknown name or an impossible value."""
 
 
+class UnknownParameterError(ParameterError):
+    """A parameter that a method, or the part of one, does not have; ``name`` is how it was called."""
+
+    def __init__(self, sentence: str, name: str = "") -> None:
+        super().__init__(sentence)
+        self.name = name
+
+
+class UnsupportedError(ParameterError, StreamError):
+    """A setting or a stream that a method declares it cannot do, or a stream that does not have the setting."""
+
+
 class PastDataError(DelomeError):
     """A learner touched data of another task without having declared it."""
 

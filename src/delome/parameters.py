@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, reduce
 from typing import Any, Literal, TypeAlias, Union
 
-from delome.errors import ParameterError, shown, unknown
+from delome.errors import ParameterError, UnknownParameterError, shown, unknown
 from delome.registry import Registry
 
 NAME = "name"
@@ -263,7 +263,7 @@ def _place(owner: type, values: Mapping[str, Any], name: str, of: str) -> tuple[
         raise ParameterError(f"{name} may be {ways}: write which")
     if not places:
         names = {*parameters_of(owner), *(path.rpartition(".")[2] for _, path in paths)}
-        raise ParameterError(unknown(f"parameter of {of}", name, names))
+        raise UnknownParameterError(unknown(f"parameter of {of}", name, names), name)
     return places[0]
 
 

@@ -24,8 +24,9 @@ def test_every_combination_is_a_run_and_equal_ones_are_one() -> None:
 
 def test_equal_runs_have_the_seeds_of_all_and_different_ones_are_never_one(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"dataset": SMALL, "method": "finetune"}
-    (config,) = Plan({**options, "seed": [0, 5], "seeds": [1, 2]}).configs()
+    (config,) = Plan({**options, "seed": [0, 5], "seeds": 2}).configs()
     assert config.seeds == [0, 1, 5, 6]
+    assert [each.seeds for each in Plan({**options, "seed": [3, 7]}).configs()] == [[3, 7]]
     monkeypatch.setattr(RunConfig, "digest", property(lambda _: "00000000"))
     with pytest.raises(ParameterError, match=r"two runs of the plan have the same name, .*finetune-cil-00000000"):
         Plan({**options, "epochs": [1, 2]}).configs()
@@ -65,6 +66,38 @@ def test_exclusions_leave_out_what_has_all_their_values() -> None:
         Plan(options, exclusions=[{"setting": "cil"}]).configs()
 
 
+def test_what_a_method_cannot_do_is_left_out_as_long_as_it_can_do_something() -> None:
+    plan = Plan({"dataset": SMALL, "method": ["finetune", "hpns"], "setting": ["cil", "til"]})
+    assert [(config.method, config.parameters["setting"]) for config in plan.configs()] == [
+        ("finetune", "cil"), ("finetune", "til"), ("hpns", "til")
+    ]  # fmt: skip
+    assert plan.notes == ["combinations of hpns are left out: HPNs does not work in setting 'cil': use til"]
+    streams = Plan(
+        {"dataset": SMALL, "method": ["ewc", "mas"], "setting": ["cil", "til"], "stream": ["blurry", "classes"]}
+    )
+    assert len(streams.configs()) == 6
+    (note,) = streams.notes
+    assert note.startswith("combinations of ewc, mas are left out: a blurry stream has no tasks that could be known")
+
+
+def test_a_parameter_is_set_for_the_methods_that_have_it() -> None:
+    plan = Plan({"dataset": SMALL, "method": ["ewc", "finetune", "slda"], "set": {"strength": [1, 10], "epochs": 3}})
+    found = [(each.method, each.parameters.get("strength"), each.parameters.get("epochs")) for each in plan.configs()]
+    assert found == [("ewc", 1, 3), ("ewc", 10, 3), ("finetune", None, 3), ("slda", None, None)]
+    assert plan.notes == [
+        "finetune, slda have no strength: it is set for others",
+        "slda has no epochs: it is set for others",
+    ]
+    assert [plan.given[each.digest] for each in plan.configs()] == [
+        ["dataset", "method", *names] for names in (["strength", "epochs"], ["strength", "epochs"], ["epochs"], [])
+    ]
+    # a part may bring the parameter along
+    parts = Plan(
+        {"dataset": SMALL, "method": ["finetune", "replay"], "set": {"loss": ["plain", "debiased"], "tau": 0.5}}
+    )
+    assert [each.parameters.get("loss", {}).get("tau") for each in parts.configs()] == [None, None, 0.5]
+
+
 def test_a_plan_is_read_from_toml(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     file.write_text(
@@ -91,10 +124,15 @@ def test_a_plan_is_read_from_toml(tmp_path: Path) -> None:
         ({"assignments": ["tau=1"]}, "unknown option 'assignments'"),
         ({"set": 3}, "'set' must be a table of names and values, not 3"),
         ({"budget": []}, "the plan has an empty list of budget"),
-        ({"seeds": list(range(1, MOST_RUNS + 2))}, "the plan has 100,001 runs, and at most 100,000 are allowed"),
+        ({"split_seed": list(range(1, MOST_RUNS + 2))}, "the plan has 100,001 runs, and at most 100,000 are allowed"),
         ({"method": "hpns"}, r"a run of the plan is impossible \(method hpns\): HPNs does not work in setting 'cil'"),
         ({"set": {"tua": 1}}, r"a run of the plan is impossible \(tua 1\): .*tau"),
+        ({"method": ["finetune", "hpns"]}, r"impossible \(method hpns\): HPNs does not work in setting 'cil'"),
+        ({"setting": ["cil", "til"], "stream": "blurry", "method": "tpp"}, "tpp cannot learn a blurry stream"),
+        ({"method": ["ewc", "finetune"], "set": {"strenght": 1}}, "unknown parameter of method ewc 'strenght'"),
+        ({"method": ["ewc", "finetune"], "set": {"strength": "x"}}, "strength must be a number, not 'x'"),
         ({"budget": "many"}, r"a run of the plan is impossible \(budget many\)"),
+        ({"seeds": [3, 7]}, r"seeds is how many there are, not a list: .* write seed = \[3, 7\] and no seeds"),
     ],
 )
 def test_an_impossible_plan_is_refused(options: dict[str, Any], sentence: str) -> None:
@@ -115,7 +153,8 @@ def test_an_order_of_classes_is_one_value_and_several_are_a_list() -> None:
         ({"overrides": [{"epochs": 3}]}, r"an \[\[override\]\] needs a when"),
         ({"exclusions": [{"when": {"method": "joint"}}]}, r"'when' belongs to an \[\[override\]\]"),
         ({"overrides": [{"when": {"method": "nope"}, "epochs": 3}]}, r"an \[\[override\]\] fits no run of the plan"),
-        ({"exclusions": [{"method": "nope"}]}, r"an \[\[exclude\]\] fits no run of the plan: \{'method': 'nope'\}"),
+        ({"exclusions": [{"method": "nope"}]}, r"an \[\[exclude\]\] fits no run of the plan: method = \"nope\""),
+        ({"exclusions": [{"set": {"lr": 2}}]}, r"an \[\[exclude\]\] fits no run of the plan: set.lr = 2"),
     ],
 )
 def test_rules_that_do_nothing_are_refused(rules: dict[str, Any], sentence: str) -> None:

@@ -64,7 +64,7 @@ def test_a_setting_that_a_method_does_not_work_in_is_a_failure():
         subject.make()
 
     (outcome,) = run_checks(HPNs, settings=["cil"], checks=[makes])
-    assert outcome.failure == "ParameterError: HPNs does not work in setting 'cil': use til"
+    assert outcome.failure == "UnsupportedError: HPNs does not work in setting 'cil': use til"
 
 
 def test_parameters_are_handed_to_every_learner():

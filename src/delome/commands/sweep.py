@@ -83,6 +83,7 @@ def sweep(
     What ``out`` holds then is shown by its ``report.html``.
     """
     plan = plan if isinstance(plan, Plan) else Plan.read(Path(plan))
+    _tell_notes(plan)
     done = sweep_configs(
         plan.configs(),
         out,
@@ -195,6 +196,7 @@ def estimate(
     progress: Progress = silent,
 ) -> Estimate:
     """What `sweep` would do, from the sizes of graphs and networks; winners of a selection count once more."""
+    _tell_notes(plan)
     return estimate_configs(plan.configs(), out, select or Selection.of(plan.select), plan.given, data_root, progress)
 
 
@@ -217,6 +219,11 @@ def estimate_configs(
     cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
     candidates = {config.digest for config in tried}
     return Estimate(cost, len(state.done), sum(job.config.digest in candidates for job in state.left))
+
+
+def _tell_notes(plan: Plan) -> None:
+    for note in plan.notes:
+        log.warning("%s", note)
 
 
 def _duration(seconds: float) -> str:

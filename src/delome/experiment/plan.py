@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
-from delome.errors import ParameterError, shown, unknown
+from delome.errors import ParameterError, UnknownParameterError, UnsupportedError, shown, unknown
 from delome.experiment.config import RunConfig
 from delome.experiment.options import RunOptions
 from delome.persistence.reading import read_regular
+from delome.printable import plain
 
 MOST_RUNS = 100_000
 MOST_BYTES = 1 << 20
@@ -28,8 +31,10 @@ class Plan:
     """A product of lists: every combination is a run.
 
     ``options`` are those of `RunOptions`, each a value or a list of values; those under ``set`` are parameters of the
-    methods. An override sets options, to lists too, where others have the values of ``when``; an exclusion leaves out
-    the runs that have all its values. Runs that turn out to be the same (budgets of a method without memory) are one.
+    methods, for those that have them. An override sets options, to lists too, where others have the values of
+    ``when``; an exclusion leaves out the runs that have all its values, and what a method declares it cannot do is left
+    out as well, as long as it can do something else. ``notes`` say what was left out, or set for some methods only.
+    Runs that turn out to be the same (budgets of a method without memory) are one.
 
     >>> plan = Plan({"method": ["finetune", "ewc"]}, [{"when": {"method": "ewc"}, "set": {"strength": [1, 10]}}])
     >>> [(config.method, config.parameters.get("strength")) for config in plan.configs()]
@@ -62,6 +67,11 @@ class Plan:
             _check(each)
         if any(not each.get("when") for each in self.overrides):
             raise ParameterError("an [[override]] needs a when = { … } that says which runs it changes")
+        if counts := [each["seeds"] for each in (self.options, *self.overrides) if isinstance(each.get("seeds"), list)]:
+            raise ParameterError(
+                "seeds is how many there are, not a list: "
+                f"to run exactly these, write seed = {shown(counts[0])} and no seeds"
+            )
         if any("when" in each for each in (self.options, *self.exclusions)):
             raise ParameterError("'when' belongs to an [[override]]: an [[exclude]] has the options themselves")
 
@@ -69,17 +79,27 @@ class Plan:
     def given(self) -> dict[str, list[str]]:
         """For the digest of each run the names of options that are not as usual, and of parameters that are set."""
         usual, found = RunOptions(), dict[str, list[str]]()
-        for options in self._combinations(set()):
+        for options, config in self._resolved.runs:
             names = [name for name, value in options.items() if value != getattr(usual, name, None)]
-            found.setdefault(_resolved(options).digest, []).extend(name.removeprefix(f"{SET}.") for name in names)
+            found.setdefault(config.digest, []).extend(name.removeprefix(f"{SET}.") for name in names)
         return {digest: list(dict.fromkeys(names)) for digest, names in found.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out because a method cannot do it, and what was set only for methods that have it."""
+        left_out, unset = self._resolved.left_out, self._resolved.unset
+        return [
+            *(f"combinations of {', '.join(methods)} are left out: {why}" for why, methods in left_out.items()),
+            *(
+                f"{', '.join(methods)} {_have(methods)} no {name}: it is set for others"
+                for name, methods in unset.items()
+            ),
+        ]
 
     def configs(self) -> list[RunConfig]:
         """Every run, those with the same configuration once, with the seeds of all of them."""
         found: dict[str, RunConfig] = {}
-        used: set[int] = set()
-        for options in self._combinations(used):
-            config = _resolved(options)
+        for _, config in self._resolved.runs:
             same = found.setdefault(config.digest, config)
             if same.seedless != config.seedless:
                 raise ParameterError(
@@ -87,15 +107,25 @@ class Plan:
                 )
             if same.seeds != config.seeds:
                 found[config.digest] = replace(same, seeds=sorted({*same.seeds, *config.seeds}))
+        if not found:
+            raise ParameterError("the plan has no runs: every combination is excluded")
+        return list(found.values())
+
+    @cached_property
+    def _resolved(self) -> _Resolved:
+        """Every combination as a run, as far as its method can do it."""
+        used: set[int] = set()
+        found = _Resolved()
+        for options in self._combinations(used):
+            found.add(options)
         rules = [
             *((each["when"], "[[override]]") for each in self.overrides),
             *((e, "[[exclude]]") for e in self.exclusions),
         ]
         if idle := [rule for number, rule in enumerate(rules) if number not in used]:
-            raise ParameterError(f"an {idle[0][1]} fits no run of the plan: {dict(idle[0][0])}")
-        if not found:
-            raise ParameterError("the plan has no runs: every combination is excluded")
-        return list(found.values())
+            raise ParameterError(f"an {idle[0][1]} fits no run of the plan: {_as_toml(idle[0][0])}")
+        found.check()
+        return found
 
     def _combinations(self, used: set[int]) -> Iterator[dict[str, Any]]:
         """Options of every run; ``used`` gets the numbers of the overrides, and then exclusions, that fit one."""
@@ -122,6 +152,58 @@ class Plan:
         return runs
 
 
+@dataclass
+class _Resolved:
+    """Runs with their options, and what these asked for that methods cannot do or do not have.
+
+    ``left_out`` has methods by the sentence that says why, ``unset`` has them by the name of a parameter.
+    """
+
+    runs: list[tuple[dict[str, Any], RunConfig]] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    unset: dict[str, list[str]] = field(default_factory=dict)
+    _impossible_methods: dict[str, ParameterError] = field(default_factory=dict)
+    _unknown_parameters: dict[str, ParameterError] = field(default_factory=dict)
+    """What is raised if no run has the method, or the parameter."""
+
+    def add(self, options: Mapping[str, Any]) -> None:
+        """Resolves the options of a run, without parameters that its method does not have."""
+        method, left = options.get("method", RunOptions.method), dict(options)
+        while True:
+            try:
+                self.runs.append((left, _config(left)))
+                return
+            except UnknownParameterError as error:
+                if left.pop(f"{SET}.{error.name}", None) is None:  # it is not a name of the plan
+                    raise _impossible(options, error) from None
+                _note(self.unset, error.name, method)
+                self._unknown_parameters.setdefault(error.name, _impossible(options, error))
+            except UnsupportedError as error:
+                _note(self.left_out, str(error), method)
+                self._impossible_methods.setdefault(method, _impossible(options, error))
+                return
+            except ParameterError as error:
+                raise _impossible(options, error) from None
+
+    def check(self) -> None:
+        """Refuses a method that can do none of what it was asked for, and a parameter that no method has."""
+        methods = {config.method for _, config in self.runs}
+        parameters = {name.removeprefix(f"{SET}.") for options, _ in self.runs for name in options}
+        refusals = [error for name, error in self._impossible_methods.items() if name not in methods]
+        refusals += [error for name, error in self._unknown_parameters.items() if name not in parameters]
+        if refusals:
+            raise refusals[0]
+
+
+def _have(methods: Sequence[str]) -> str:
+    return "has" if len(methods) == 1 else "have"
+
+
+def _note(notes: dict[str, list[str]], about: str, method: str) -> None:
+    if method not in notes.setdefault(about, []):
+        notes[about].append(method)
+
+
 _HEADINGS = {"override": "[[override]]", "exclude": "[[exclude]]", "select": "[select]"}
 
 
@@ -129,7 +211,7 @@ def _check(options: Mapping[str, Any]) -> None:
     names = {each.name for each in fields(RunOptions)} - {"assignments"} | {SET, "when"}
     for name, value in options.items():
         if name not in names:
-            raise ParameterError(f"{unknown('option', name, names)}; parameters of methods stand under [set]")
+            raise ParameterError(f"{unknown('option', name, names)}; parameters of methods go under [set]")
         if name in (SET, "when") and not isinstance(value, Mapping):
             raise ParameterError(f"'{name}' must be a table of names and values, not {shown(value)}")
         if name == "when":
@@ -164,6 +246,10 @@ def _check_number(runs: int) -> None:
         raise ParameterError(f"the plan has {runs:,} runs, and at most {MOST_RUNS:,} are allowed")
 
 
+def _as_toml(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in _flat(options).items())
+
+
 def _fits(options: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
     defaults = RunOptions()
     for name, wanted in _flat(condition).items():
@@ -173,17 +259,18 @@ def _fits(options: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
     return True
 
 
-def _resolved(options: Mapping[str, Any]) -> RunConfig:
+def _config(options: Mapping[str, Any]) -> RunConfig:
     parameters = {name.removeprefix(f"{SET}."): value for name, value in options.items() if name.startswith(f"{SET}.")}
     own = {name: value for name, value in options.items() if not name.startswith(f"{SET}.")}
     assignments = [f"{name}={_written(value)}" for name, value in parameters.items() if value is not None]
-    try:
-        return RunConfig.resolve(**own, assignments=assignments)
-    except ParameterError as error:
-        defaults = RunOptions()
-        given = {name: value for name, value in options.items() if getattr(defaults, name, None) != value}
-        named = ", ".join(f"{name.removeprefix(f'{SET}.')} {value}" for name, value in given.items())
-        raise ParameterError(f"a run of the plan is impossible ({named}): {error}") from None
+    return RunConfig.resolve(**own, assignments=assignments)
+
+
+def _impossible(options: Mapping[str, Any], error: ParameterError) -> ParameterError:
+    defaults = RunOptions()
+    given = {name: value for name, value in options.items() if getattr(defaults, name, None) != value}
+    named = ", ".join(f"{name.removeprefix(f'{SET}.')} {plain(value)}" for name, value in given.items())
+    return ParameterError(f"a run of the plan is impossible ({named}): {error}")
 
 
 def _written(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, StreamError
+from delome.errors import DivergenceError, ParameterError, PastDataError, StateError, UnsupportedError
 from delome.graph import Graph
 from delome.learning.footprint import Footprint, FootprintFormula
 from delome.learning.isolation import isolated
@@ -90,7 +90,7 @@ class Learner(Scorer):
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
         if self.setting not in self.settings:
-            raise ParameterError(
+            raise UnsupportedError(
                 f"{type(self).__name__} does not work in setting '{self.setting}': use {' or '.join(self.settings)}"
             )
         self.torch_device = resolve_device(self.device)
@@ -125,9 +125,9 @@ class Learner(Scorer):
         if (name in Learner.streams and name not in self.streams) or not settings:
             known = [each for each in self.streams if {*STREAMS[each].settings} & {*self.settings}]
             method = METHODS.name_of(type(self))
-            raise StreamError(f"method {method} cannot learn a {name} stream: choose {alternatives(known)}")
+            raise UnsupportedError(f"method {method} cannot learn a {name} stream: choose {alternatives(known)}")
         if self.setting not in settings:
-            raise StreamError(
+            raise UnsupportedError(
                 f"a {name} stream has no tasks that could be known, as setting {self.setting} assumes: "
                 f"choose setting {' or '.join(settings)}"
             )
