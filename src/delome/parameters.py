@@ -326,7 +326,7 @@ def parse_assignments(owner: type, assignments: Iterable[str], of: str) -> dict[
     """``["tau=0.5", "memory=kmeans", …]`` as arguments of ``owner``; ``of`` names the owner in error messages."""
     if isinstance(assignments, str) or not isinstance(assignments, Iterable):
         raise ParameterError(f"assignments must be a list of texts 'name=value', not {shown(assignments)}")
-    written = dict(_assignment(each) for each in assignments)
+    written = dict(assignment(each) for each in assignments)
     known = parameters_of(owner)
     given = {name: known[name].parse(text) for name, text in written.items() if name in known}
     for name, value in given.items():
@@ -343,7 +343,19 @@ def parse_assignments(owner: type, assignments: Iterable[str], of: str) -> dict[
     return given
 
 
-def _assignment(text: Any) -> tuple[str, str]:
+def known_assignments(owner: type, assignments: Iterable[str], of: str) -> list[str]:
+    """Those of some assignments whose parameters ``owner`` has, or a part that they choose."""
+    left = list(assignments)
+    while True:
+        try:
+            parse_assignments(owner, left, of)
+            return left
+        except UnknownParameterError as error:
+            left = [each for each in left if assignment(each)[0] != error.name]
+
+
+def assignment(text: Any) -> tuple[str, str]:
+    """Name and value of ``name=value``."""
     if not isinstance(text, str):
         raise ParameterError(f"{shown(text)} is not of the form 'name=value'")
     name, equals, value = text.partition("=")

@@ -100,7 +100,7 @@ def test_bad_input_is_one_sentence_and_nothing_half_written(
     ("arguments", "sentence"),
     [
         (("run", "--bugdet", "5"), r".*--bugdet.*--budget.*"),
-        (("run", "--epochs", "many"), r".*--epochs.*"),
+        (("run", "--tasks", "many"), r".*--tasks.*"),
         (("rnu",), r".*rnu.*run.*"),
     ],
     ids=in_words,

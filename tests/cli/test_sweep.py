@@ -33,6 +33,25 @@ def test_lists_are_several_runs(cli: Cli, folder: Path) -> None:
     assert "6 runs to do; 0 are finished; " in plain.out
 
 
+def test_lists_leave_out_what_methods_cannot_do_or_do_not_have(cli: Cli) -> None:
+    product = ("--dataset", SMALL, "--method", "finetune,hpns,slda", "--setting", "cil,til", "--set", "lr=0.1,0.2")
+    outcome = cli("run", *product, "--dry-run", "--json")
+    # two of Fine-tune and one of slda in each setting; HPNs work in one of them
+    assert outcome.code == 0 and len(outcome.document["runs"]) == 2 * 2 + 2 * 1 + 2
+    assert outcome.err.splitlines() == [
+        "delome: note: combinations of hpns are left out: HPNs does not work in setting 'cil': use til",
+        "delome: note: slda has no lr: it is set for others",
+    ]
+    alone = cli("run", "--dataset", SMALL, "--method", "hpns", "--jobs", "1")
+    assert alone.code == 2 and "HPNs does not work in setting 'cil'" in alone.err
+
+
+def test_a_text_with_a_comma_is_one_value(cli: Cli) -> None:
+    command = ("run", "--dataset", SMALL, "--method", "finetune", "--backbone", "gcn", "--set", "fanout=2,2")
+    assert len(cli(*command, "--dry-run", "--json").document["runs"]) == 1
+    assert len(cli(*command, "--set", "hidden=4,8", "--dry-run", "--json").document["runs"]) == 2
+
+
 def test_a_sweep_prints_its_table_and_adds_only_what_is_missing(cli: Cli, folder: Path) -> None:
     (folder / "plan.toml").write_text(f'dataset = "{SMALL}"\nmethod = ["finetune", "joint"]\nepochs = 2\nseeds = 2\n')
     outcome = cli("sweep", "plan.toml", "--jobs", "1")

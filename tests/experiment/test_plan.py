@@ -7,7 +7,7 @@ import pytest
 
 from delome.errors import ParameterError
 from delome.experiment import RunConfig
-from delome.experiment.plan import MOST_RUNS, Plan
+from delome.experiment.plan import MOST_RUNS, Plan, values_between_commas
 
 SMALL = "synthetic:nodes=60,classes=4"
 
@@ -96,6 +96,27 @@ def test_a_parameter_is_set_for_the_methods_that_have_it() -> None:
         {"dataset": SMALL, "method": ["finetune", "replay"], "set": {"loss": ["plain", "debiased"], "tau": 0.5}}
     )
     assert [each.parameters.get("loss", {}).get("tau") for each in parts.configs()] == [None, None, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("methods", "written", "values"),
+    [
+        (["finetune"], "epochs=5,10", ["5", "10"]),
+        (["finetune"], "fanout=25,10", ["25,10"]),
+        (["prototypes", "finetune"], "fanout=25,10", ["25,10"]),
+        (["ewc"], "strength=1e3, 1e4", ["1e3", "1e4"]),
+        (["replay"], "loss=plain,debiased", ["plain", "debiased"]),
+        (["finetune"], "decay=coupled,decoupled", ["coupled", "decoupled"]),
+        (["finetune"], "passes=true,false", ["true", "false"]),
+        (["finetune"], "nothing=1,2", ["1", "2"]),
+        (["finetune"], "epochs=5", ["5"]),
+    ],
+)
+def test_values_between_commas_are_several_unless_a_method_takes_them_as_one(
+    methods: list[str], written: str, values: list[str]
+) -> None:
+    beside = ["strength=5", "tau=1", "hidden=8"]  # which not every method has
+    assert values_between_commas(methods, [*beside, written])[written.partition("=")[0]] == values
 
 
 def test_a_plan_is_read_from_toml(tmp_path: Path) -> None:

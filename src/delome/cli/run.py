@@ -15,6 +15,7 @@ from delome.cli.messages import shown_progress
 from delome.cli.options import several_values, taken, with_options_of
 from delome.errors import ParameterError
 from delome.experiment.options import RunOptions, SweepOptions
+from delome.parameters import assignment
 
 if TYPE_CHECKING:
     from delome.commands import Run
@@ -57,18 +58,19 @@ def run(
 
     The run folder gets a report for a browser, report.html; 'delome report' makes one of many runs.
 
-    Several values with commas between them, as in --method delome,ergnn --budget 5,20, are several runs: see
-    'delome sweep --help'.
+    Several values with commas between them, as in --method delome,ergnn --budget 5,20 --set tau=0.5,1, are several
+    runs: see 'delome sweep --help'.
     """
     many = taken(SweepOptions, options)
     lists = several_values(RunOptions, options)
-    several = any(len(values) > 1 for values in lists.values())
+    parameters = _parameters(lists["method"], options["assignments"] or [])
+    several = any(len(values) > 1 for values in (*lists.values(), *parameters.values()))
     asked = many.jobs is not None or many.select_tasks is not None
     if several or asked or many.dry_run or many.select or many.cluster != "local":
         if fresh:
             raise ParameterError("--fresh is for a single run: choose another folder with --out")
         run_plan(
-            _plan(options | lists),
+            _plan(options | lists, parameters),
             out or Path("runs"),
             many,
             checkpoint_every=checkpoint_every,
@@ -99,15 +101,21 @@ def run(
     _print_result(found)
 
 
-def _plan(options: dict[str, Any]) -> Plan:
-    """The plan of options that may be lists."""
-    from delome.experiment.plan import Plan
+def _parameters(methods: list[str], assignments: list[str]) -> dict[str, list[str]]:
+    """The values that parameters are set to."""
+    if not any("," in text for text in assignments):
+        return {name: [text] for name, text in map(assignment, assignments)}
+    from delome.experiment.plan import values_between_commas  # imports torch
 
-    assigned = [text.partition("=") for text in options.pop("assignments") or []]
-    if odd := [name for name, equals, _ in assigned if not equals]:
-        raise ParameterError(f"'{odd[0]}' is not of the form name=value")
-    given = {name: value for name, value in options.items() if value is not None}
-    return Plan(given | {"set": {name.strip(): value.strip() for name, _, value in assigned}})
+    return values_between_commas(methods, assignments)
+
+
+def _plan(options: dict[str, Any], parameters: dict[str, list[str]]) -> Plan:
+    """The plan of options and parameters that may be lists."""
+    from delome.experiment.plan import SET, Plan
+
+    given = {name: value for name, value in options.items() if value is not None and name != "assignments"}
+    return Plan(given | {SET: parameters})
 
 
 def _print_result(found: Run) -> None:

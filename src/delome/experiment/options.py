@@ -87,7 +87,9 @@ class RunOptions:
     epochs: Annotated[
         int | None,
         Option(
-            "Steps (with --set passes=true: passes) of each task.  [default: the method's, mostly 200]", metavar="N"
+            "Steps (with --set passes=true: passes) of each task.  [default: the method's, mostly 200]",
+            metavar="N",
+            several=True,
         ),
     ] = None
     seeds: Annotated[int, Option("Repeat with N seeds and report mean ± std.", metavar="N")] = 1

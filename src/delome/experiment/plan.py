@@ -15,6 +15,8 @@ from typing import Any, Self
 from delome.errors import ParameterError, UnknownParameterError, UnsupportedError, shown, unknown
 from delome.experiment.config import RunConfig
 from delome.experiment.options import RunOptions
+from delome.learning import METHODS
+from delome.parameters import assignment, known_assignments, parse_assignments
 from delome.persistence.reading import read_regular
 from delome.printable import plain
 
@@ -275,3 +277,30 @@ def _impossible(options: Mapping[str, Any], error: ParameterError) -> ParameterE
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def values_between_commas(methods: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
+    """Values of parameters as a command line has them: several have commas between them.
+
+    What one of the methods takes as it is written is a single value.
+
+    >>> values_between_commas(["finetune"], ["epochs=5,10", "fanout=25,10"])
+    {'epochs': ['5', '10'], 'fanout': ['25,10']}
+    """
+    texts = dict(map(assignment, assignments))
+    alone = [f"{name}={text}" for name, text in texts.items() if "," not in text]
+    found = {}
+    for name, text in texts.items():
+        whole = "," not in text or any(_takes(method, f"{name}={text}", alone) for method in methods)
+        found[name] = [text] if whole else [each.strip() for each in text.split(",")]
+    return found
+
+
+def _takes(method: str, written: str, others: Sequence[str]) -> bool:
+    """Whether a method has a parameter, perhaps in a part that others choose, which may have the value."""
+    kind, of = METHODS.importable(method), f"method {method}"
+    try:
+        parse_assignments(kind, [*known_assignments(kind, others, of), written], of)
+    except ParameterError:
+        return False
+    return True
