@@ -113,6 +113,38 @@ def test_a_selection_of_nothing_is_refused_and_one_that_sees_everything_is_noted
     assert "an honest selection on the first 3 tasks has seen a whole stream: choose fewer" in caplog.messages
 
 
+@pytest.mark.parametrize(
+    ("options", "level", "sentence"),
+    [
+        (
+            {"method": ["delome", "finetune"]},
+            "WARNING",
+            "no search space is declared for delome, finetune (--select NAME=VALUE,VALUE gives one)",
+        ),
+        ({"method": "ewc", "set": {"strength": 5}}, "WARNING", "what ewc would search is given"),
+        (
+            {"method": ["ewc", "finetune"]},
+            "INFO",
+            "no search space is declared for finetune (--select NAME=VALUE,VALUE gives one)",
+        ),
+    ],
+)
+def test_a_selection_that_has_nothing_to_choose_says_so(
+    options: dict[str, Any], level: str, sentence: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    estimate(Plan({"dataset": SMALL, "epochs": 1, **options}), tmp_path, Selection("honest", tasks=1))
+    found = [
+        (each.levelname, each.getMessage()) for each in caplog.records if "nothing is selected" in each.getMessage()
+    ]
+    assert found == [(level, f"nothing is selected: {sentence}")]
+
+
+def test_a_run_says_that_nothing_is_selected_for_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sweep(Plan({"dataset": SMALL, "method": "finetune", "epochs": 1}), tmp_path, select=Selection("honest"), jobs=1)
+    assert sum("nothing is selected" in message for message in caplog.messages) == 1
+
+
 def test_once_candidates_are_finished_the_winner_is_what_is_left_to_run(tmp_path: Path) -> None:
     plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
     selection = Selection("honest", tasks=1, space={"strength": [1, 2]})

@@ -20,6 +20,7 @@ from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.selection import Candidate, Selection, in_words, winner, write_selection
 from delome.experiment.signals import Stop
 from delome.experiment.sweep import Sweep, name_of, run_sweep, survey
+from delome.learning import METHODS
 from delome.printable import counted
 
 log = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ def sweep_configs(
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
         if select.space is not None and not compared:
             raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
+        _note_unselected(configs, tried)
         if compared:
             log.info("selection (%s): %d candidates", select.protocol, len(compared))
             sweeps.append(run(compared))
@@ -212,6 +214,8 @@ def estimate_configs(
     given = given or {}
     compared = [select.candidates(each, given.get(each.digest, ())) if select else [] for each in configs]
     tried = [each.tried for candidates in compared for each in candidates]
+    if select is not None:
+        _note_unselected(configs, {each.digest: own for each, own in zip(configs, compared, strict=True)})
     final = [_expected(*pair, Path(out)) for pair in zip(configs, compared, strict=True)]
     every = {config.digest: config for config in [*tried, *final]}
     root = None if data_root is None else Path(data_root)
@@ -234,6 +238,21 @@ def _expected(config: RunConfig, candidates: Sequence[Candidate], out: Path) -> 
     """What is run in place of a configuration: the winner once all candidates are finished, else one like it."""
     best = winner(candidates, out) if candidates else None
     return config if best is None or not all(each.scores for each in candidates) else best.whole
+
+
+def _note_unselected(configs: Sequence[RunConfig], tried: Mapping[str, Sequence[Candidate]]) -> None:
+    """Says for which methods a selection has nothing to choose: loudly if that is all of them."""
+    unselected = list(dict.fromkeys(config.method for config in configs if not tried[config.digest]))
+    spaceless = [method for method in unselected if not METHODS.importable(method).search]
+    given = [method for method in unselected if method not in spaceless]
+    reasons = []
+    if spaceless:
+        reasons.append(f"no search space is declared for {', '.join(spaceless)} (--select NAME=VALUE,VALUE gives one)")
+    if given:
+        reasons.append(f"what {', '.join(given)} would search is given")
+    if reasons:
+        level = logging.INFO if any(tried.values()) else logging.WARNING
+        log.log(level, "nothing is selected: %s", "; ".join(reasons))
 
 
 def _best(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> Candidate | None:
