@@ -33,6 +33,26 @@ def test_lists_are_several_runs(cli: Cli, folder: Path) -> None:
     assert "6 runs to do; 0 are finished; " in plain.out
 
 
+def test_a_dry_run_says_in_what_runs_of_a_method_differ(cli: Cli) -> None:
+    lines = cli("run", *LISTS, "--set", "tau=0.5,1", "--dry-run").out.splitlines()
+    assert sum("-delome-" in line for line in lines) == 8 and sum("-finetune-" in line for line in lines) == 2
+    for dataset in ("digits", "synthetic"):
+        own = [line.partition(" (")[2].partition(")")[0] for line in lines if line.startswith(f"{dataset}-")]
+        assert own == ["", *(f"budget {budget}, tau {tau}" for budget in (2, 3) for tau in (0.5, 1))]
+    assert lines[-1].endswith(" on one core, beside some seconds to start each worker")
+
+
+def test_a_dry_run_says_what_candidates_are_and_that_a_winner_is_not_known(cli: Cli) -> None:
+    command = ("run", "--dataset", SMALL, "--method", "ergnn", "--budget", "2,3", "--epochs", "1", "--dry-run")
+    select = ("--select", "honest", "--select", "radius=0.5,none", "--select-tasks", "1")
+    found = cli(*command, *select, "--json").document["settings"]
+    assert list(found.values()) == [
+        *({"budget": budget, "radius": radius, "tasks": 1} for budget in (2, 3) for radius in (0.5, None)),
+        *({"budget": budget, "winner": "of 2 candidates"} for budget in (2, 3)),
+    ]
+    assert "(tasks 1, budget 2, radius none): " in cli(*command, *select).out
+
+
 def test_lists_leave_out_what_methods_cannot_do_or_do_not_have(cli: Cli) -> None:
     product = ("--dataset", SMALL, "--method", "finetune,hpns,slda", "--setting", "cil,til", "--set", "lr=0.1,0.2")
     outcome = cli("run", *product, "--dry-run", "--json")

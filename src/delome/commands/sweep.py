@@ -14,16 +14,20 @@ from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, PersistenceError
 from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
-from delome.experiment.folder import mark_as_asked
+from delome.experiment.folder import flat_run, mark_as_asked
 from delome.experiment.plan import Plan
 from delome.experiment.runner import CHECKPOINT_EVERY
 from delome.experiment.selection import Candidate, Selection, in_words, winner, write_selection
+from delome.experiment.settings import named, settings_of, telling
 from delome.experiment.signals import Stop
 from delome.experiment.sweep import Sweep, name_of, run_sweep, survey
 from delome.learning import METHODS
 from delome.printable import counted
 
 log = logging.getLogger(__name__)
+
+IN_NAMES, ALL_TASKS = ("dataset", "setting"), ("tasks", None)
+"""What the name of a run says by itself, and what need not be said."""
 
 Given: TypeAlias = Mapping[str, Sequence[str]]
 """For the digest of a configuration the names of what was given, and is therefore not selected."""
@@ -161,22 +165,30 @@ def sweep_configs(
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a plan would run: its jobs by name with their seconds on one core, and how many are finished."""
+    """What a plan would run: its jobs by name with their seconds on one core, and how many are finished.
+
+    ``settings`` are those in which runs of a method differ, by the names of jobs.
+    """
 
     seconds: dict[str, float]
     finished: int
     candidates: int
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __add__(self, other: Estimate) -> Estimate:
-        seconds = self.seconds | {
-            name if name not in self.seconds else f"{name} (again)": each for name, each in other.seconds.items()
-        }
-        return Estimate(seconds, self.finished + other.finished, self.candidates + other.candidates)
+        names = {name: name if name not in self.seconds else f"{name} (again)" for name in other.seconds}
+        return Estimate(
+            self.seconds | {names[name]: each for name, each in other.seconds.items()},
+            self.finished + other.finished,
+            self.candidates + other.candidates,
+            self.settings | {names[name]: each for name, each in other.settings.items()},
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The one JSON document of a dry run."""
         return {
             "runs": self.seconds,
+            "settings": self.settings,
             "finished": self.finished,
             "candidates": self.candidates,
             "seconds_on_one_core": sum(self.seconds.values()),
@@ -184,10 +196,13 @@ class Estimate:
 
     def in_words(self) -> str:
         """A line for each run, and the sum."""
-        lines = [f"{name}: {_duration(seconds)}" for name, seconds in self.seconds.items()]
+        own = {name: f" ({named(settings)})" for name, settings in self.settings.items() if settings}
+        lines = [f"{name}{own.get(name, '')}: {_duration(seconds)}" for name, seconds in self.seconds.items()]
         tried = f", {self.candidates} of them candidates of the selection" if self.candidates else ""
         total = f"{counted(len(self.seconds), 'run')} to do{tried}; {self.finished} are finished"
-        return "\n".join([*lines, f"{total}; {_duration(sum(self.seconds.values()))} on one core"])
+        together = f"{_duration(sum(self.seconds.values()))} on one core"
+        start_up = ", beside some seconds to start each worker" if self.seconds else ""
+        return "\n".join([*lines, f"{total}; {together}{start_up}"])
 
 
 def estimate(
@@ -222,7 +237,28 @@ def estimate_configs(
     state, _, streams = survey(every.values(), Path(out), root, progress)
     cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
     candidates = {config.digest for config in tried}
-    return Estimate(cost, len(state.done), sum(job.config.digest in candidates for job in state.left))
+    own = _telling(list(every.values()))
+    for config, expected, choices in zip(configs, final, compared, strict=True):
+        if choices and expected is config and config.digest not in candidates:  # what stands for the winner
+            chosen = {name.rpartition(".")[2] for each in choices for name in each.chosen}
+            known = {name: value for name, value in own[config.digest].items() if name not in chosen}
+            own[config.digest] = known | {"winner": f"of {counted(len(choices), 'candidate')}"}
+    return Estimate(
+        cost,
+        len(state.done),
+        sum(job.config.digest in candidates for job in state.left),
+        {name_of(job): own[job.config.digest] for job in state.left},
+    )
+
+
+def _telling(configs: Sequence[RunConfig]) -> dict[str, dict[str, Any]]:
+    """By digest the settings in which runs of a method differ, beside those that their names say."""
+    found = telling([settings_of(flat_run(config.seedless)) for config in configs])
+    unsaid = [
+        {name: value for name, value in own.items() if name not in IN_NAMES and (name, value) != ALL_TASKS}
+        for own in found
+    ]
+    return {config.digest: own for config, own in zip(configs, unsaid, strict=True)}
 
 
 def _tell_notes(plan: Plan) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from delome.errors import ParameterError, PersistenceError
-from delome.experiment.folder import ASKED, CONFIG, CONFIG_KIND, flat
+from delome.experiment.folder import ASKED, CONFIG, CONFIG_KIND, flat_run
 from delome.experiment.seed_folder import RESULT, TASKS, read_result
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
@@ -130,7 +130,7 @@ def _read(file: Path, configs: dict[Path, dict[str, Any]]) -> Record:
         folder=str(folder),
         run=str(configs[folder]["hash"]),
         seed=int(file.parent.name.rpartition("-")[2]),
-        config=flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"]),
+        config=flat_run(run),
         protocol={
             "split": _in_words(stream.get("split")),
             "classes per task": stream.get("classes_per_task"),

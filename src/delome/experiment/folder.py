@@ -300,6 +300,11 @@ def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     ]
 
 
+def flat_run(run: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as a run folder has it, its parameters beside the rest under their dotted names."""
+    return flat({name: value for name, value in run.items() if name != "parameters"} | run["parameters"])
+
+
 def flat(parameters: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Parameters of parts under their dotted names; the name of a part under that of the parameter."""
     found: dict[str, Any] = {}

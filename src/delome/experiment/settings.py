@@ -66,6 +66,18 @@ def differing(settings: Sequence[dict[str, Any]]) -> list[str]:
     return list(found)
 
 
+def telling(settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each run those settings in which runs of its method differ.
+
+    >>> ewc = {"method": "ewc", "lr": 0.1}
+    >>> telling([ewc | {"strength": 1}, ewc | {"strength": 2}, {"method": "joint", "lr": 0.2}])
+    [{'strength': 1}, {'strength': 2}, {}]
+    """
+    methods = {each["method"] for each in settings}
+    names = {method: differing([each for each in settings if each["method"] == method]) for method in methods}
+    return [{name: each[name] for name in names[each["method"]] if name in each} for each in settings]
+
+
 def rank(value: Any) -> tuple[bool, float, str]:
     """Orders values: numbers as numbers, then words in their order."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
