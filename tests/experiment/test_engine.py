@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import joblib
+import psutil
 import pytest
 import torch
 
@@ -48,6 +51,34 @@ def test_of_items_that_run_side_by_side_only_the_one_whose_worker_dies_has_no_an
         found = dict(workers.map(work, tmp_path / "begun", ["culprit", "innocent", "later"]))
     assert isinstance(found.pop("culprit"), Died)
     assert found == {"innocent": "INNOCENT", "later": "LATER"}
+
+
+DRIVER = """
+import os, sys, time
+from delome.experiment.engine import Processes
+
+def work(common, item):
+    time.sleep(0.5)  # so that the other worker gets an item, too
+    return os.getpid()
+
+if __name__ == "__main__":
+    with Processes(2) as workers:
+        print(*{worker for _, worker in workers.map(work, None, range(4))}, flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_idle_workers_end_when_their_driver_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "driver.py").write_text(DRIVER)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, tmp_path / "driver.py"], stdin=pipe, stdout=pipe, text=True) as driver:
+        assert driver.stdout is not None
+        workers = [psutil.Process(int(number)) for number in driver.stdout.readline().split()]
+        assert len(workers) == 2 and all(worker.ppid() == driver.pid for worker in workers)
+        driver.kill()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_jobs_share_the_threads_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

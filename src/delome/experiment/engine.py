@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from threading import Lock, Thread
 from typing import Any, Protocol, Self, TypeAlias
 
 import joblib
@@ -17,6 +20,9 @@ from delome.experiment.options import CLUSTERS
 
 WORKER_BYTES = 600 << 20
 """What a worker needs for its libraries."""
+
+POLL = 2.0
+"""Seconds between looks of a worker at whether it is still wanted."""
 
 
 class Died:
@@ -65,7 +71,7 @@ def fitting_jobs(bytes_each: int) -> int:
 
 class Processes:
     """Processes of this machine that share evenly the threads that torch may use here; large arrays reach them mapped
-    into memory."""
+    into memory. They end with the process that started them, however that ends."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs, self.threads = jobs, max(1, min(torch.get_num_threads(), joblib.cpu_count() // jobs))
@@ -89,7 +95,8 @@ class Processes:
     ) -> Generator[Answer, None, list[Any]]:
         """Answers until all items have one, or a worker dies; gives the items that were running then."""
         begun: list[Any] = []
-        calls = (joblib.delayed(_numbered)(number, function, common, item) for number, item in _noted(items, begun))
+        work = joblib.delayed(partial(_numbered, os.getpid()))
+        calls = (work(number, function, common, item) for number, item in _noted(items, begun))
         try:
             with joblib.parallel_config("loky", inner_max_num_threads=self.threads, mmap_mode="c"):
                 # one at a time: each takes long, and none may wait for others to fill a batch
@@ -110,8 +117,33 @@ def _noted(items: Iterator[Any], begun: list[Any]) -> Iterator[tuple[int, Any]]:
         yield len(begun) - 1, item
 
 
-def _numbered(number: int, function: Callable[[Any, Any], Any], common: Any, item: Any) -> tuple[int, Any]:
-    return number, function(common, item)
+def _numbered(driver: int, number: int, function: Callable[[Any, Any], Any], common: Any, item: Any) -> tuple[int, Any]:
+    if os.getpid() == driver:  # a single job at a time needs no worker
+        return number, function(common, item)
+    _end_with(driver)
+    with _busy:
+        return number, function(common, item)
+
+
+_busy = Lock()
+"""Held while this worker has an item."""
+
+
+@cache
+def _end_with(driver: int) -> None:
+    """Has a worker end when the process that started it is gone, which may have been killed before it could say so.
+
+    An idle worker would keep its memory for minutes; a busy one finishes, or stops, before it ends.
+    """
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(POLL)
+        with _busy:
+            os._exit(1)
+
+    if os.getppid() == driver:  # else a missing parent would prove nothing
+        Thread(target=watch, daemon=True).start()
 
 
 class RayTasks:
