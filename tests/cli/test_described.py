@@ -26,7 +26,13 @@ class Mine(FineTune):
 
 def test_the_catalogue_is_what_the_registries_say() -> None:
     assert json.loads(CATALOGUE.read_text(encoding="utf-8")) == of_registries(), "run python tools/catalogue.py"
-    assert described() == of_registries()
+
+
+def test_what_a_program_has_registered_can_be_named(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._entries, "mine", METHODS["finetune"])
+    assert described() == of_registries() and "mine" in described()["methods"]
+    command = ("run", "--dataset", "synthetic:nodes=60,classes=4", "--method", "mine", "--epochs", "1")
+    assert cli(*command, "--dry-run", "--json").code == 0
 
 
 @pytest.fixture

@@ -48,6 +48,10 @@ COMMANDS = [
         *((f"{command} --help", 0) for command in COMMANDS),
         ("rnu", 2),
         ("run --bugdet 5", 2),
+        ("run --method delom", 2),
+        ("run --method delome,jint --dataset digits,cora_mll", 2),
+        ("run --backbone gccn", 2),
+        ("run --stream tyme", 2),
         ("datasets shwo", 2),
     ],
 )

@@ -170,7 +170,7 @@ def test_options_say_otherwise_than_a_plan_what_is_selected(cli: Cli, folder: Pa
             ("run", "--method", "delome,joint", "--fresh"),
             "--fresh is for a single run: choose another folder with --out",
         ),
-        (("run", "--method", "delome,jint"), "a run of the plan is impossible (method jint): unknown method 'jint'"),
+        (("run", "--method", "delome,jint"), "unknown method 'jint': did you mean 'joint'?"),
         (("run", "--method", "delome,joint", "--set", "tau"), "'tau' is not of the form name=value"),
         (("run", "--jobs", "0"), "jobs must be at least 1, not 0"),
         (("run", "--cluster", "slurm"), "cluster must be one of local, ray, not 'slurm'"),

@@ -1,4 +1,5 @@
-"""What can be chosen, as one plain document: read from a file while all of it is ours, else asked of the registries.
+"""What can be chosen, as one plain document: asked of the registries, or read from a file as long as these are not
+imported and all they would hold is ours.
 
 Importing every method takes seconds. ``tools/catalogue.py`` writes the file.
 """
@@ -6,6 +7,7 @@ Importing every method takes seconds. ``tools/catalogue.py`` writes the file.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import entry_points
@@ -22,7 +24,7 @@ CATALOGUE = Path(__file__).with_name("catalogue.json")
 
 def described() -> dict[str, Any]:
     """Methods, their parameters, datasets and backbones by name; packages that add to them are asked too."""
-    if any(group.startswith("delome.") for group in entry_points().groups):
+    if "delome.methods" in sys.modules or any(group.startswith("delome.") for group in entry_points().groups):
         return of_registries()
     found: dict[str, Any] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
     return found

@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from delome.cli.app import among
-from delome.cli.described import completing
-from delome.errors import ParameterError
+from delome.cli.described import completing, described
+from delome.errors import ParameterError, unknown
 from delome.experiment.options import Option
 
 Owner = TypeVar("Owner")
@@ -58,14 +58,25 @@ def taken(owner: type[Owner], options: dict[str, Any]) -> Owner:
 
 
 def several_values(owner: type, options: dict[str, Any]) -> dict[str, list[Any]]:
-    """The values of those options that take several; an option that is not given has none."""
+    """The values of those options that take several; an option that is not given has none, and a name that no registry
+    has is refused."""
     hints = typing.get_type_hints(owner, include_extras=True)
     found = {}
     for name, text in options.items():
         kind, option = (*typing.get_args(hints.get(name)), None, None)[:2]
         if isinstance(option, Option) and option.several and text is not None:
             found[name] = [_value(name, each, kind) for each in split_values(text)]
+            if isinstance(option.among, str):
+                _check_names(option.among, found[name])
     return found
+
+
+def _check_names(registry: str, names: list[str]) -> None:
+    """Refuses a misspelt name before anything is imported to look it up; what is more than a name (``module:Class``,
+    ``name:options``), or none, is left to those who read it."""
+    known = described()[registry]
+    if odd := [name for name in names if re.fullmatch(r"[A-Za-z][\w-]*", name) and name not in known]:
+        raise ParameterError(unknown(registry.removesuffix("s"), odd[0], known))
 
 
 def split_values(text: str) -> list[str]:
