@@ -19,7 +19,8 @@ import delome
 from delome.datasets import DATASETS
 from delome.memories import MEMORIES
 from delome.methods import METHODS
-from delome.parameters import all_parameters
+from delome.parameters import all_parameters, parameters_of
+from delome.streams import STREAMS
 
 QUICK = ("--method", "finetune", "--epochs", "2")
 # few edges and much noise: on an easy graph every accuracy is 100 and nothing could be told apart
@@ -365,7 +366,8 @@ def test_listings_as_json_name_everything(cli: Cli) -> None:
     assert cli("datasets", "--json").document.keys() == DATASETS.keys()
     parameters = cli("methods", "delome", "--json").document
     assert list(parameters) == [path for path, _ in all_parameters(METHODS["delome"])]
-    nothing = {"choices": None, "optional": False, "at_least": None, "above": None, "help": "", "search": None}
+    limits = {"at_least": None, "above": None, "at_most": None}
+    nothing = {"choices": None, "optional": False, "help": "", "search": None, **limits}
     assert parameters["memory"] | {"help": ""} == nothing | {
         "type": "part",
         "default": "kernel-matching",
@@ -374,6 +376,18 @@ def test_listings_as_json_name_everything(cli: Cli) -> None:
     assert parameters["memory.budget"] | {"help": ""} == nothing | {"type": "int", "default": 60, "at_least": 1}
     assert parameters["setting"]["choices"] == ["cil", "til"]
     assert all(each["help"] for each in parameters.values())
+
+
+def test_streams_are_listed_with_their_parameters(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    listed, document = described(cli("streams").out, 60), cli("streams", "--json").document
+    assert listed.keys() == document.keys() == STREAMS.keys()
+    for name, kind in STREAMS.items():
+        assert kind.summary in listed[name] and kind.summary == document[name]["summary"]
+        assert f"test graph {kind.usual_test_graph}" in listed[name]
+        for parameter, each in parameters_of(kind).items():
+            assert f"{parameter} (" in listed[name] and each.param.help in listed[name]
+            assert document[name]["parameters"][parameter]["default"] == each.default
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -399,12 +413,15 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, f"{delome.__version__}\n", "")
 
 
+NAMES = ["run", "sweep", "results", "report", "paper", "learn", "predict", "audit", "methods", "streams"]
+NAMES += ["check", "datasets"]
 COMMANDS = [
     (),
     ("run",),
     ("learn",),
     ("predict",),
     ("methods",),
+    ("streams",),
     ("datasets",),
     ("datasets", "show"),
     ("check",),
@@ -428,8 +445,7 @@ def test_help_explains_every_command_within_the_terminal_and_names_no_types(
 def test_the_summary_of_a_command_is_not_cut_off(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
-    names = ["run", "sweep", "results", "report", "paper", "learn", "predict", "audit", "methods", "check", "datasets"]
-    assert [line.split()[0] for line in commands] == names
+    assert [line.split()[0] for line in commands] == NAMES
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
 
@@ -442,7 +458,7 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
     [
         (
             "delome ",
-            {"run", "sweep", "results", "report", "paper", "learn", "predict", "audit", "methods", "datasets", "check"},
+            {*NAMES},
         ),
         ("delome run --method ssm", {"ssm-uniform", "ssm-degree"}),
         ("delome run --dataset cora", {"corafull", "cora_ml"}),

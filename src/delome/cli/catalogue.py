@@ -1,4 +1,4 @@
-"""``delome methods`` and ``delome datasets``: what there is."""
+"""``delome methods``, ``delome streams`` and ``delome datasets``: what there is."""
 
 from __future__ import annotations
 
@@ -110,6 +110,27 @@ def _searched(spaces: list[dict[str, list[Any]]]) -> str:
         for space in spaces
     ]
     return "; ".join(found) or "nothing unless it is told what, as in --select NAME=VALUE,VALUE"
+
+
+@app.command()
+def streams(as_json: AsJson = False) -> None:
+    """List how a graph may arrive: the streams and their parameters.
+
+    They are for --stream, as in --stream classes:base=4,step=2; lists inside one have a + between them.
+    """
+    found = described()["streams"]
+    if as_json:
+        print(json.dumps(found))
+        return
+    table = Table(Column("stream", no_wrap=True), Column("what it is", overflow="fold"))
+    for name, each in found.items():
+        parameters = [
+            f"{parameter} ({plain(about['default'])}): {about['help']}"
+            for parameter, about in each["parameters"].items()
+        ]
+        usual = f"{', '.join(each['settings'])}; test graph {each['test_graph']} unless asked otherwise"
+        table.add_row(name, _with_details(each["summary"], usual, *parameters))
+    Console().print(table)
 
 
 datasets_app = typer.Typer(help="List the datasets, or show one.", invoke_without_command=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from delome.datasets import Dataset
     from delome.learning import Learner
     from delome.parameters import Parameter
+    from delome.streams import StreamKind
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
 
@@ -42,7 +43,7 @@ def of_registries() -> dict[str, Any]:
         "parameters": {name: parameters_of_method(each) for name, each in METHODS.items()},
         "datasets": {name: _dataset(each) for name, each in DATASETS.items()},
         "backbones": {name: {} for name in BACKBONES},
-        "streams": {name: {"summary": each.summary, "settings": list(each.settings)} for name, each in STREAMS.items()},
+        "streams": {name: _stream(each) for name, each in STREAMS.items()},
     }
 
 
@@ -90,7 +91,19 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "optional": parameter.optional,
         "at_least": parameter.param.at_least,
         "above": parameter.param.above,
+        "at_most": parameter.param.at_most,
         "help": parameter.param.help,
+    }
+
+
+def _stream(kind: type[StreamKind]) -> dict[str, Any]:
+    from delome.parameters import parameters_of
+
+    return {
+        "summary": kind.summary,
+        "settings": list(kind.settings),
+        "test_graph": kind.usual_test_graph,
+        "parameters": {name: _parameter(each) for name, each in parameters_of(kind).items()},
     }
 
 

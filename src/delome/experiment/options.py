@@ -74,7 +74,7 @@ class RunOptions:
     stream: Annotated[
         str,
         Option(
-            "How the graph arrives: classes, time, domains or blurry, e.g. classes:base=4,step=2.",
+            "How the graph arrives, e.g. classes:base=4,step=2; see 'delome streams'.",
             metavar="NAME",
             among="streams",
             several=True,
