@@ -44,6 +44,13 @@ def test_an_experiment_is_a_page_with_a_table_for_each_dataset() -> None:
     ]
 
 
+def test_files_are_called_by_their_names() -> None:
+    content = found()
+    content["rows"] = [row | {"dataset": f"file:data/{row['dataset']}.npz"} for row in content["rows"]]
+    assert "\n### arxiv\n" in experiment_markdown(content) and "\n% my|graph\n" in experiment_latex(content)
+    assert [table.title for table in experiment_tables(content)] == ["T: arxiv", "T: my|graph"]
+
+
 def test_an_experiment_is_a_tabular_for_each_dataset() -> None:
     lines = experiment_latex(found()).splitlines()
     assert lines.count(r"\begin{tabular}{lrrr}") == 1 and lines.count(r"\begin{tabular}{lr}") == 1

@@ -81,7 +81,7 @@ def test_a_map_has_a_panel_for_each_memory_with_the_same_limits() -> None:
     ]
     rows = [row("DeLoMe", {}, dataset="digits", metrics={"same_class": numbers(99.0)})]
     nodes, memory = paper_figures(document(rows, "map", points=points))
-    assert (nodes.title, nodes.caption, memory.title) == ("nodes", "2 points", "DeLoMe")
+    assert (nodes.title, nodes.caption, memory.title) == ("nodes", "digits: 2 points", "DeLoMe")
     for figure in (nodes, memory):
         encoding = figure.spec["layer"][0]["encoding"]
         assert encoding["x"]["scale"]["domain"] == [-0.4, 10.4] and encoding["y"]["scale"]["domain"] == [-10.4, 0.4]

@@ -55,9 +55,11 @@ def test_of_many_runs_each_method_is_drawn_with_what_did_best_on_validation_node
     assert [series.label for series in group.drawn] == ["joint", f"delome, budget {best}"]
 
 
-def test_a_file_is_called_by_its_name_without_folders(record: Make) -> None:
+def test_a_file_is_called_by_its_name_without_folders_unless_another_has_it_too(record: Make) -> None:
     (group,) = groups_of([record(config={"dataset": "file:/some/where/my graph.npz"})])
-    assert group.title == "my graph.npz · CIL" and group.name == "1-my-graph-npz-cil"
+    assert group.title == "my graph · CIL" and group.name == "1-my-graph-cil"
+    groups = groups_of([record(config={"dataset": f"file:{folder}/x.npz"}) for folder in "ab"])
+    assert [group.title for group in groups] == ["file:a/x.npz · CIL", "file:b/x.npz · CIL"]
 
 
 def test_backbones_are_groups_of_their_own_and_methods_without_one_stand_beside_the_first(record: Make) -> None:

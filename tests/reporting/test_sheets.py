@@ -52,7 +52,7 @@ def test_a_selection_shows_candidates_scores_and_the_winner() -> None:
     ]
     run = {"method": "ewc", "dataset": "file:a/b.npz", "parameters": {"setting": "cil"}}
     sheet = selection_sheet({"protocol": "honest", "tasks": 3, "run": run, "candidates": tried, "winner": 1})
-    assert sheet.title == "ewc on b.npz (CIL; honest, first 3 tasks)"
+    assert sheet.title == "ewc on b (CIL; honest, first 3 tasks)"
     assert [[cell.text for cell in line] for line in sheet.rows] == [
         ["strength 1", "55.00", ""], ["strength 10", "70.00", "chosen"], ["strength 100", "failed", ""]
     ]  # fmt: skip

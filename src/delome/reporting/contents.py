@@ -24,10 +24,11 @@ from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
 from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
+from delome.reporting.names import shown_method
 from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.repeating import command_of
 from delome.reporting.run_figures import run_figures
-from delome.reporting.series import Group, Series, groups_of, shown_method
+from delome.reporting.series import Group, Series, groups_of
 from delome.reporting.sheets import Sheet, curve_sheet, group_sheet, in_bytes, paper_sheets, selection_sheet
 
 WRONG = (KeyError, TypeError, AttributeError, ValueError, IndexError)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from delome.experiment.comparison import Comparison, ResultTable, Row
 from delome.printable import csv_field
+from delome.reporting.names import short_names
 from delome.reporting.terminal import literal
 
 DIGITS = {"seconds": 1, "bytes": 0}
@@ -206,9 +207,7 @@ def _cell(row: Row, metric: str) -> str:
 
 def _words(table: ResultTable) -> list[dict[str, str]]:
     """Settings of each row for people; files are called by their names as long as these tell them apart."""
-    datasets = {str(row.settings.get("dataset")) for row in table.rows}
-    short = {dataset: re.sub(r"^file:(.*/)?|\.(npz|pt)$", "", dataset) for dataset in datasets}
-    names = short if len(set(short.values())) == len(datasets) else {}
+    names = short_names(str(row.settings.get("dataset")) for row in table.rows)
     words = []
     for row in table.rows:
         values = {name: row.settings.get(name) for name in table.columns}

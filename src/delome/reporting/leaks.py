@@ -12,8 +12,9 @@ from delome.experiment.audits import audit_file, read_audit
 from delome.privacy.audit import BLIND, LEAK, WHOLE
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
+from delome.reporting.names import shown_method
 from delome.reporting.run_figures import AA
-from delome.reporting.series import Group, Series, shown_method
+from delome.reporting.series import Group, Series
 from delome.reporting.sheets import Cell, Sheet
 
 MEMORY, MODEL = ("raw", "propagated"), ("model",)

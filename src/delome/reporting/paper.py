@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from delome.reporting.formats import latex_tabular
+from delome.reporting.names import short_names
 from delome.reporting.terminal import literal
 
 HEADINGS = {
@@ -24,11 +25,11 @@ LEGEND = "✓: at most one reported standard deviation away; ✗: more."
 
 def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
     """For a terminal: a table for each dataset, and for each number that was reported, so that names are never cut."""
-    for dataset in _datasets(found):
+    for dataset, name in _datasets(found).items():
         metrics = list(_rows(found, dataset)[0]["metrics"])
         reported = _reported(found, dataset)
         for together in [[name] for name in metrics] if reported else [metrics]:
-            drawn = Table(title=literal(f"{found['title']}: {dataset}"))
+            drawn = Table(title=literal(f"{found['title']}: {name}"))
             heads, lines = _content(found, dataset, together)
             for number, head in enumerate(heads):
                 drawn.add_column(literal(head), justify="left" if number == 0 else "right", no_wrap=True)
@@ -40,19 +41,19 @@ def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
 def experiment_markdown(found: Mapping[str, Any]) -> str:
     """For a page: a table for each dataset, and the remarks."""
     parts = [f"## {found['title']}"]
-    for dataset in _datasets(found):
+    for dataset, name in _datasets(found).items():
         heads, lines = _content(found, dataset)
         rules = ["---", *["---:"] * (len(heads) - 1)]
         table = [[cell.replace("|", "\\|") for cell in line] for line in (heads, rules, *lines)]
-        parts += [f"### {dataset}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
+        parts += [f"### {name}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
     return "\n\n".join([*parts, *remarks(found)]) + "\n"
 
 
 def experiment_latex(found: Mapping[str, Any]) -> str:
     """For a paper: a ``tabular`` with booktabs rules for each dataset; the remarks as comments."""
     parts = [f"% {found['title']}"]
-    for dataset in _datasets(found):
-        parts += [f"% {dataset}", latex_tabular(*_content(found, dataset), left=1)]
+    for dataset, name in _datasets(found).items():
+        parts += [f"% {name}", latex_tabular(*_content(found, dataset), left=1)]
     return "\n".join([*parts, *(f"% {remark}" for remark in remarks(found))]) + "\n"
 
 
@@ -64,8 +65,9 @@ def remarks(found: Mapping[str, Any]) -> list[str]:
     return lines + ([f"left out: {', '.join(found['left_out'])}"] if found["left_out"] else [])
 
 
-def _datasets(found: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(row["dataset"] for row in found["rows"]))
+def _datasets(found: Mapping[str, Any]) -> dict[str, str]:
+    """The datasets of a document, and what they are called."""
+    return short_names(row["dataset"] for row in found["rows"])
 
 
 def _rows(found: Mapping[str, Any], dataset: str) -> list[Mapping[str, Any]]:

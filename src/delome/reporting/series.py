@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -13,6 +12,7 @@ from delome.experiment.collection import Record
 from delome.experiment.comparison import ResultTable, Row, tabulate
 from delome.metrics import AccuracyMatrix
 from delome.reporting.looks import Look, in_order, looks_of
+from delome.reporting.names import short_names, shown_method
 
 METRICS = ("aa", "af", "learning", "anytime", "seconds", "bytes")
 STREAM = ("tasks", "classes per task", "split", "inter-task edges", "graph")
@@ -98,6 +98,7 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
     shown = {key: own for key, own in together.items() if any(each.finished and not each.candidate for each in own)}
     looks = looks_of(str(record.config["method"]) for record in records)
     twice = [key[:2] for key in shown]
+    names = short_names(key[0] for key in shown)
     found = []
     for number, (key, own) in enumerate(shown.items()):
         others = [other for other in shown if other[:2] == key[:2]]
@@ -106,10 +107,8 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
             for k, (name, value) in enumerate(zip((*STREAM, BACKBONE), key[2:], strict=True))
             if len({other[2 + k] for other in others}) > 1
         ]
-        title = ", ".join(
-            [f"{short_name(key[0])} · {key[1].upper()}", *(differing if twice.count(key[:2]) > 1 else [])]
-        )
-        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number + 1}-{short_name(key[0])}-{key[1]}").strip("-")[:60]
+        title = ", ".join([f"{names[key[0]]} · {key[1].upper()}", *(differing if twice.count(key[:2]) > 1 else [])])
+        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number + 1}-{names[key[0]]}-{key[1]}").strip("-")[:60]
         table = tabulate(own, metrics=METRICS)
         series = _series(table, looks)
         found.append(Group(name, title, table, series, _drawn(series)))
@@ -130,24 +129,6 @@ def _by_backbone(groups: dict[tuple[str, ...], list[Record]]) -> dict[tuple[str,
             own = record.config.get(BACKBONE) or next(iter(backbones), "")
             found.setdefault((*key, str(own)), []).append(record)
     return found
-
-
-def short_name(dataset: str) -> str:
-    """A dataset as a title names it: a file without its folders.
-
-    >>> short_name("file:../data/cora.npz"), short_name("digits")
-    ('cora.npz', 'digits')
-    """
-    return Path(dataset.removeprefix("file:")).name if dataset.startswith("file:") else dataset
-
-
-def shown_method(name: str) -> str:
-    """A method as it is shown: one of your own without its module.
-
-    >>> shown_method("my_module:Mine"), shown_method("delome")
-    ('Mine', 'delome')
-    """
-    return name.rpartition(":")[2]
 
 
 def _series(table: ResultTable, looks: dict[str, Look]) -> list[Series]:

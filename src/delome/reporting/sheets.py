@@ -10,9 +10,10 @@ from typing import Any
 from delome.experiment.selection import in_words
 from delome.reporting.formats import heading
 from delome.reporting.looks import Look
+from delome.reporting.names import short_name, short_names, shown_method
 from delome.reporting.paper import HEADINGS, with_spread
 from delome.reporting.paper_figures import series_of
-from delome.reporting.series import Group, short_name, shown_method
+from delome.reporting.series import Group
 
 TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "anytime": "anytime"}
 SELECTION = "selection"
@@ -80,7 +81,8 @@ def curve_sheet(group: Group) -> Sheet | None:
 def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
     """A table for each dataset: reported, measured, difference, within one standard deviation."""
     series = series_of(found)
-    for dataset in dict.fromkeys(row["dataset"] for row in found["rows"]):
+    names = short_names(row["dataset"] for row in found["rows"])
+    for dataset in names:
         rows = [row for row in found["rows"] if row["dataset"] == dataset]
         placed = any(row["x"] is not None for row in rows)
         metrics = list(rows[0]["metrics"])
@@ -95,7 +97,7 @@ def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
         if selected:
             heads.append(SELECTION)
             cells = [[*line, Cell(str(row.get(SELECTION, "")))] for line, row in zip(cells, rows, strict=True)]
-        yield Sheet(short_name(dataset), heads, cells)
+        yield Sheet(names[dataset], heads, cells)
 
 
 def selection_sheet(found: Mapping[str, Any]) -> Sheet:
