@@ -75,7 +75,9 @@ def keep(folder: Path, results: Path, name: str) -> None:
         fresh, kept = {key(line): line for line in read(file)}, place / file.name
         before = {key(line): line for line in (read(kept) if kept.exists() else [])}
         with kept.open("w", encoding="utf-8", newline="") as opened:
-            writer = csv.DictWriter(opened, list(next(iter(fresh.values()))), lineterminator="\n")
+            # versions differ in what they write beside the numbers
+            columns = dict.fromkeys(name for line in (*fresh.values(), *before.values()) for name in line)
+            writer = csv.DictWriter(opened, columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows((before | fresh).values())  # what is measured again stays where it was
 

@@ -89,10 +89,10 @@ def test_a_quick_experiment_says_what_it_leaves_out() -> None:
     configs = [cell.config for cell in quick.cells()]
     assert [config.budget for config in configs] == [5, 15, 60]
     assert all(config.seeds == [0] and config.tasks == 5 for config in configs)
-    assert quick.left_out == ["4 of 5 seeds", "tasks after the first 5, if there are more", "all but 3 budgets"]
-    assert load_experiment("budget-cil").asked(["digits"]).left_out == ()
+    assert quick.left_out_of("digits") == ["tasks after the first 5", "all but 3 budgets"]
+    assert load_experiment("budget-cil").asked(["digits"]).left_out_of("digits") == []
     two = load_experiment("cil").asked(["digits"], seeds=2, quick=True)
-    assert two.left_out[0] == "3 of 5 seeds" and two.cells()[0].config.seeds == [0, 1]
+    assert two.cells()[0].config.seeds == [0, 1]
 
 
 def test_rows_are_chosen_by_method_or_label() -> None:

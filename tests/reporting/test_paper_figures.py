@@ -14,7 +14,8 @@ def numbers(measured: float | None, reported: float | None = None, within: bool 
 
 
 def row(label: str, aa: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return {"label": label, "dataset": "arxiv", "x": None, "metrics": {"aa": aa}, "notes": [], "runs": []} | changes
+    how: dict[str, Any] = {"notes": [], "settings": [], "left_out": [], "command": ""}
+    return {"label": label, "dataset": "arxiv", "x": None, "metrics": {"aa": aa}, "runs": []} | how | changes
 
 
 def document(rows: list[dict[str, Any]], form: str = "table", **changes: Any) -> dict[str, Any]:
@@ -27,22 +28,25 @@ def texts(found: dict[str, Any]) -> list[list[str]]:
 
 
 def test_reported_and_measured_stand_side_by_side_with_their_difference() -> None:
-    rows = [row("DeLoMe", numbers(50.0, 50.6, True), notes=[1, 2]), row("Joint", numbers(49.0, 51.3, False))]
+    rows = [row("DeLoMe", numbers(50.0, 50.6, True), notes=["a", "b"]), row("Joint", numbers(49.0, 51.3, False))]
     found = document([*rows, row("analytic", numbers(52.0)), row("EWC", numbers(None, 8.5))])
     assert texts(found) == [
-        ["method", "AA reported", "AA measured", "difference", "within 1 std"],
-        ["DeLoMe", "50.6 ± 1.0", "50.0 ± 0.5", "−0.6", "✓ yes"],
-        ["Joint", "51.3 ± 1.0", "49.0 ± 0.5", "−2.3", "✗ no"],
-        ["analytic", "", "52.0 ± 0.5", "", ""],
-        ["EWC", "8.5 ± 1.0", "", "", ""],
+        ["method", "AA reported", "AA measured", "difference"],
+        ["DeLoMe", "50.6 ± 1.0", "50.0 ± 0.5", "−0.6"],
+        ["Joint", "51.3 ± 1.0", "49.0 ± 0.5", "−2.3"],
+        ["analytic", "", "52.0 ± 0.5", ""],
+        ["EWC", "8.5 ± 1.0", "", ""],
     ]
     (sheet,) = paper_sheets(found)
-    assert sheet.rows[0][0].notes == [1, 2]
+    assert sheet.rows[0][0].notes == [1, 2] and sheet.rows[1][0].notes == []
+    assert [line[3].within for line in sheet.rows] == [True, False, None, None]
 
 
 def test_nothing_reported_is_a_narrower_table_and_seconds_keep_their_digits() -> None:
     found = document([row("CaT", {}, metrics={"memory_seconds": numbers(0.00123)}, selection="honest: x 1")])
-    assert texts(found) == [["method", "memory, s", "selection"], ["CaT", "0.00123 ± 0.5", "honest: x 1"]]
+    assert texts(found) == [["method", "memory, s"], ["CaT", "0.00123 ± 0.5"]]
+    (sheet,) = paper_sheets(found)
+    assert sheet.notes == ["Seeds: 3; the paper has 5.", "Selected on validation nodes, honest: CaT x 1."]
 
 
 def test_rows_look_like_their_methods_in_other_figures() -> None:
@@ -75,7 +79,7 @@ def test_a_curve_has_its_places_on_the_axis_and_each_dataset_a_figure() -> None:
 
 def test_a_map_has_a_panel_for_each_memory_with_the_same_limits() -> None:
     points = [
-        {"panel": f"digits: {panel}", "x": x, "y": -x, "group": group}
+        {"dataset": "digits", "panel": panel, "x": x, "y": -x, "group": group}
         for panel, x in (("nodes", 10.0), ("DeLoMe", 0.0))
         for group in ("ape", "bee")
     ]

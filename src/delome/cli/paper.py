@@ -28,7 +28,12 @@ def paper(
         str | None,
         typer.Option(metavar="NAME,…", help="Graphs in place of the published ones: digits, file:PATH, …"),
     ] = None,
-    methods: Annotated[str | None, typer.Option(metavar="NAME,…", help="Only these rows of the experiment.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="Only these rows: labels (DeLoMe), or methods with all their rows (delome)."
+        ),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(metavar="N", help="Repeat with N seeds.  [default: 5, as in the paper]")
     ] = None,
@@ -155,14 +160,12 @@ def _selection(protocol: str | None, quick: bool) -> Any:
 
 def _print(documents: list[dict[str, Any]], out: Path, report: Path | None) -> None:
     from delome.paper.measured import FOLDER
-    from delome.reporting.paper import experiment_tables, remarks
+    from delome.reporting.paper import experiment_parts
 
     console = Console()
     for found in documents:
-        for table in experiment_tables(found):
-            console.print(table)
-        for line in remarks(found):
-            console.print(line, highlight=False, markup=False)
+        for part in experiment_parts(found):
+            console.print(part, highlight=False, markup=False)
     written = [] if report is None else [f"report: {report}"]
     for line in [f"numbers as CSV, JSON, Markdown and LaTeX: {out / FOLDER}", *written]:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

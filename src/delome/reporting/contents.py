@@ -18,7 +18,7 @@ from delome.learning import METHODS
 from delome.paper.experiment import NAMES
 from delome.paper.measured import FOLDER as PAPER
 from delome.paper.measured import KIND as PAPER_KIND
-from delome.paper.measured import measured_alike, merged
+from delome.paper.measured import measured_otherwise, merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
@@ -26,6 +26,7 @@ from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
 from delome.reporting.names import shown_method
 from delome.reporting.paper_figures import paper_figures, series_of
+from delome.reporting.paper_notes import commands, footnotes
 from delome.reporting.repeating import command_of
 from delome.reporting.run_figures import run_figures
 from delome.reporting.series import Group, Series, groups_of
@@ -51,6 +52,9 @@ class Experiment:
     found: Mapping[str, Any]
     sheets: list[Sheet]
     figures: list[Figure]
+    of_all: list[str]
+    notes: list[str]
+    commands: list[str]
 
 
 @dataclass(frozen=True)
@@ -155,17 +159,20 @@ def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Exper
     for document in sorted(found, key=lambda each: order.get(each.get("name", ""), len(order))):
         try:
             if document["rows"]:
-                yield Experiment(document, list(paper_sheets(document)), paper_figures(document))
+                rows = document["rows"]
+                sheets, figures = list(paper_sheets(document)), paper_figures(document)
+                yield Experiment(document, sheets, figures, *footnotes(rows), commands(rows))
         except WRONG:
             problems.append(f"'{document['file']}' is damaged, or of another version; it is left out")
 
 
 def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
-    """Adds a document: what was measured alike becomes one, and what was not says where it is from."""
+    """Adds a document: experiments become one unless they have measured a dataset in different ways; then the other
+    says where it is from."""
     with suppress(*WRONG):
         for number, other in enumerate(found):
             if other["name"] == document["name"]:
-                if measured_alike(other, document):
+                if not measured_otherwise(other, document):
                     found[number] = merged(other, document)
                     return
                 document = document | {"title": f"{document['title']}, {Path(document['file']).parents[1]}"}

@@ -126,9 +126,14 @@ def latex(table: ResultTable) -> str:
 
 
 def latex_tabular(
-    heads: Sequence[str], lines: Sequence[Sequence[str]], left: int, bold: Container[tuple[int, int]] = ()
+    heads: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    left: int,
+    bold: Container[tuple[int, int]] = (),
+    raised: Sequence[str] = (),
 ) -> str:
-    """A ``tabular`` with booktabs rules whose first ``left`` columns are text; ``bold`` has lines and columns of cells.
+    """A ``tabular`` with booktabs rules whose first ``left`` columns are text; ``bold`` has lines and columns of cells,
+    and ``raised`` is for each line what stands behind its first cell.
 
     >>> print(latex_tabular(["method", "AA"], [["a_b", "97 ± 1"]], left=1, bold={(0, 1)}))
     \\begin{tabular}{lr}
@@ -140,10 +145,11 @@ def latex_tabular(
     \\end{tabular}
     """
     columns = "l" * left + "r" * (len(heads) - left)
-    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(_latex, heads)) + r" \\", "\\midrule"]
+    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(latex_text, heads)) + r" \\", "\\midrule"]
     for number, line in enumerate(lines):
-        cells = [_latex(cell) for cell in line]
+        cells = [latex_text(cell) for cell in line]
         marked = [f"\\textbf{{{cell}}}" if (number, k) in bold else cell for k, cell in enumerate(cells)]
+        marked[0] += f"\\textsuperscript{{{raised[number]}}}" if raised and raised[number] else ""
         parts.append(" & ".join(marked) + r" \\")
     return "\n".join([*parts, "\\bottomrule", "\\end{tabular}"])
 
@@ -218,5 +224,10 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
     return words
 
 
-def _latex(text: str) -> str:
-    return text.translate(LATEX)
+def latex_text(text: str) -> str:
+    """Text for LaTeX, in which two hyphens do not become a dash.
+
+    >>> print(latex_text("50 % (--set a_b=1)"))
+    50 \\% (-{}-set a\\_b=1)
+    """
+    return "-{}-".join(part.translate(LATEX) for part in text.split("--"))

@@ -90,8 +90,7 @@ def _curve(found: Mapping[str, Any], dataset: str, name: str, number: int) -> It
 
 
 def _maps(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
-    start = f"{dataset}: "
-    points = [point for point in found.get("points", []) if point["panel"].startswith(start)]
+    points = [point for point in found.get("points", []) if point["dataset"] == dataset]
     if not points:
         return
     groups = list(dict.fromkeys(str(point["group"]) for point in points))
@@ -101,17 +100,10 @@ def _maps(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Ite
     limits = {axis: _limits([point[axis] for point in points]) for axis in ("x", "y")}
     for order, panel in enumerate(dict.fromkeys(point["panel"] for point in points)):
         data = [{part: point[part] for part in ("x", "y", "group")} for point in points if point["panel"] == panel]
-        title = panel.removeprefix(start)
         spec = charts.scatter(data, looks, limits)
         legend = [Drawn(f"class {group}", group, look) for group, look in looks.items()]
-        yield Figure(
-            f"{found['name']}-{number}-map-{order + 1}",
-            title,
-            f"{name}: {len(data)} points",
-            spec,
-            "cell",
-            legend=legend,
-        )
+        file, caption = f"{found['name']}-{number}-map-{order + 1}", f"{name}: {len(data)} points"
+        yield Figure(file, panel, caption, spec, "cell", legend=legend)
 
 
 def _limits(values: list[float]) -> tuple[float, float]:

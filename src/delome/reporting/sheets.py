@@ -13,6 +13,7 @@ from delome.reporting.looks import Look
 from delome.reporting.names import short_name, short_names, shown_method
 from delome.reporting.paper import HEADINGS, with_spread
 from delome.reporting.paper_figures import series_of
+from delome.reporting.paper_notes import conditions, footnotes, marks
 from delome.reporting.series import Group
 
 TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "anytime": "anytime"}
@@ -32,6 +33,8 @@ class Cell:
     notes: Sequence[int] = ()
     bar: float | None = None
     """Length of a bar below the text, in percent."""
+    within: bool | None = None
+    """Whether a difference is small."""
 
 
 @dataclass(frozen=True)
@@ -79,25 +82,23 @@ def curve_sheet(group: Group) -> Sheet | None:
 
 
 def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
-    """A table for each dataset: reported, measured, difference, within one standard deviation."""
-    series = series_of(found)
+    """A table for each dataset: reported, measured, difference, and how it was measured."""
+    series, (_, notes) = series_of(found), footnotes(found["rows"])
     names = short_names(row["dataset"] for row in found["rows"])
     for dataset in names:
         rows = [row for row in found["rows"] if row["dataset"] == dataset]
         placed = any(row["x"] is not None for row in rows)
         metrics = list(rows[0]["metrics"])
         reported = {name for name in metrics if any(row["metrics"][name]["reported"] is not None for row in rows)}
-        selected = any(row.get(SELECTION) for row in rows)
         heads = ["method", *([str(found["x"])] if placed else [])]
         for name in metrics:
             title = HEADINGS.get(name, name)
-            compared = [f"{title} reported", f"{title} measured", "difference", "within 1 std"]
-            heads += compared if name in reported else [title]
-        cells = [_paper_row(row, metrics, reported, placed, series[row["label"]].look) for row in rows]
-        if selected:
-            heads.append(SELECTION)
-            cells = [[*line, Cell(str(row.get(SELECTION, "")))] for line, row in zip(cells, rows, strict=True)]
-        yield Sheet(names[dataset], heads, cells)
+            heads += [f"{title} reported", f"{title} measured", "difference"] if name in reported else [title]
+        cells = []
+        for row in rows:
+            label = Cell(row["label"], look=series[row["label"]].look, notes=marks(row, notes))
+            cells.append([label, *_paper_cells(row, metrics, reported, placed)])
+        yield Sheet(names[dataset], heads, cells, notes=conditions(rows, found["form"]))
 
 
 def selection_sheet(found: Mapping[str, Any]) -> Sheet:
@@ -115,12 +116,8 @@ def selection_sheet(found: Mapping[str, Any]) -> Sheet:
     return Sheet(title, ["candidate", "AA on validation nodes", ""], rows)
 
 
-def _paper_row(
-    row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], placed: bool, look: Look
-) -> list[Cell]:
-    line = [Cell(row["label"], look=look, notes=row["notes"])]
-    if placed:
-        line.append(Cell("" if row["x"] is None else f"{row['x']:.4g}"))
+def _paper_cells(row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], placed: bool) -> list[Cell]:
+    line = [Cell("" if row["x"] is None else f"{row['x']:.4g}")] if placed else []
     for name in metrics:
         numbers = row["metrics"][name]
         measured = _written(numbers["measured"], numbers.get("std"), name)
@@ -131,8 +128,7 @@ def _paper_row(
         line += [
             _written(numbers["reported"], numbers.get("reported_std"), name),
             measured,
-            Cell("" if difference is None else f"{difference:+.1f}".replace("-", "−")),
-            Cell({None: "", True: "✓ yes", False: "✗ no"}[numbers["within"]]),
+            Cell("" if difference is None else f"{difference:+.1f}".replace("-", "−"), within=numbers["within"]),
         ]
     return line
 
