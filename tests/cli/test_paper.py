@@ -30,7 +30,7 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     outcome = cli(*asked)
     assert outcome.code == 0, outcome.err
     assert "lossless × debiased" in outcome.out
-    assert "Seeds: 1; the paper has 5." in outcome.out and "Left out: tasks after the first 5." in outcome.out
+    assert "Seeds: 1; the paper has 5." in outcome.out and "Left out" not in outcome.out  # of two tasks
     assert "numbers as CSV, JSON, Markdown and LaTeX: paper/paper" in outcome.out
     assert "is done" in outcome.err
     again = cli(*asked, "--json")
@@ -65,6 +65,13 @@ def test_other_datasets_and_methods_are_added_to_what_was_measured(cli: Cli, fol
     assert [row["settings"] for row in found["rows"]] == [["epochs=1"]] * 3 + [["epochs=1", "lr=0.1"]]
     page = (folder / "paper/report.html").read_text()
     assert page.count("delome paper cil") == 3 and "--methods joint,ewc" in page and "--methods finetune" in page
+
+
+def test_what_is_run_quickly_and_wholly_is_run_once_if_the_stream_is_short(cli: Cli) -> None:
+    asked = ("paper", "cil", *QUICK[:-1], "--methods", "finetune")
+    assert "is done" in cli(*asked, "--quick").err
+    again = cli(*asked, "--seeds", "1", "--select", "none")
+    assert again.code == 0 and "is done" not in again.err
 
 
 def test_a_document_of_another_version_is_replaced_with_a_note(cli: Cli, folder: Path) -> None:

@@ -95,6 +95,15 @@ def test_a_quick_experiment_says_what_it_leaves_out() -> None:
     assert two.cells()[0].config.seeds == [0, 1]
 
 
+def test_a_stream_without_more_tasks_is_run_whole() -> None:
+    whole, quick = load_experiment("cil"), load_experiment("cil").asked(["digits", "cora_ml"], ["joint"], quick=True)
+    cut = quick.with_lengths({"digits": 5, "cora_ml": 6})
+    assert [cell.config.tasks for cell in cut.cells()] == [None, 5]
+    assert [cut.left_out_of(dataset) for dataset in ("digits", "cora_ml")] == [[], ["tasks after the first 5"]]
+    (same,) = whole.asked(["digits"], ["joint"]).cells()
+    assert cut.cells()[0].config.digest == same.config.digest
+
+
 def test_rows_are_chosen_by_method_or_label() -> None:
     experiment = load_experiment("cil")
     assert [row.label for row in experiment.asked(methods=["delome"]).rows] == ["DeLoMe", "DeLoMe (our defaults)"]

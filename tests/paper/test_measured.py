@@ -65,8 +65,10 @@ def test_seconds_are_those_of_a_tasks_memory_and_of_all_evaluations() -> None:
 
 def test_there_is_no_difference_between_the_first_tasks_and_all() -> None:
     experiment = load_experiment("cil").asked(["corafull"], ["joint"], quick=True)
-    found = compared(experiment, experiment.cells()[0], "aa", [{"aa": 80.0}])
-    assert found["reported"] is not None and found["difference"] is None
+    for lengths, given in (({"corafull": 35}, False), ({"corafull": 5}, True)):
+        known = experiment.with_lengths(lengths)
+        found = compared(known, known.cells()[0], "aa", [{"aa": 80.0}])
+        assert found["reported"] is not None and (found["difference"] is not None) == given
 
 
 def test_notes_touch_the_rows_they_name() -> None:

@@ -14,7 +14,7 @@ from delome.commands.sweep import Estimate, estimate_configs, sweep_configs
 from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, PersistenceError
-from delome.experiment.config import versions
+from delome.experiment.config import RunConfig, versions
 from delome.experiment.selection import Selection
 from delome.paper.experiment import NAMES, Experiment, load_experiment
 from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_otherwise, merged
@@ -83,6 +83,13 @@ def _rows_of(experiment: Experiment, methods: Sequence[str]) -> list[str]:
     return [name for name in methods if experiment.rows_called(name)]
 
 
+def _with_lengths(experiments: Sequence[Experiment], root: Path | None, progress: Progress) -> list[Experiment]:
+    """Experiments of which nothing is cut that is not there."""
+    cut = dict.fromkeys(dataset for each in experiments for dataset in each.first_tasks)
+    lengths = {dataset: len(RunConfig.resolve(dataset, "finetune").stream(root, progress)) for dataset in cut}
+    return [each.with_lengths(lengths) for each in experiments]
+
+
 def paper(
     names: str | Iterable[str],
     out: str | Path = "paper",
@@ -108,7 +115,7 @@ def paper(
     place, root = Path(out), None if data_root is None else Path(data_root)
     documents, failed = [], dict[str, str]()
     asked = asked_for(names, datasets=datasets, methods=methods, seeds=seeds, quick=quick, assignments=assignments)
-    for experiment in asked:
+    for experiment in _with_lengths(asked, root, progress):
         log.info("experiment %s", experiment.name)
         if experiment.kind == "map":
             found = _map(experiment, place, root, progress, command)
@@ -148,7 +155,8 @@ def paper_estimate(
 ) -> Estimate:
     """What `paper` would run; maps have no runs and are not counted."""
     together: dict[Path, list[Experiment]] = {}
-    for each in asked_for(names, **asked):
+    root = None if data_root is None else Path(data_root)
+    for each in _with_lengths(asked_for(names, **asked), root, progress):
         together.setdefault(_runs_in(Path(out), each), []).append(each)
     found = Estimate({}, 0, 0)
     for place, experiments in together.items():

@@ -126,6 +126,11 @@ class Experiment:
         first_tasks = dict.fromkeys(self.datasets, tasks) if (tasks := self.quick.get("tasks")) else {}
         return replace(self, budgets=budgets, seeds=seeds, first_tasks=first_tasks, left_out=left_out)
 
+    def with_lengths(self, lengths: Mapping[str, int]) -> Experiment:
+        """The same, if datasets have so many tasks: one that has no more than are to be run is run whole."""
+        cut = {dataset: tasks for dataset, tasks in self.first_tasks.items() if lengths[dataset] > tasks}
+        return replace(self, first_tasks=cut)
+
     def left_out_of(self, dataset: str) -> list[str]:
         """What is missing on a dataset."""
         tasks = self.first_tasks.get(dataset)
