@@ -106,10 +106,14 @@ def test_a_stream_without_more_tasks_is_run_whole() -> None:
 
 def test_rows_are_chosen_by_method_or_label() -> None:
     experiment = load_experiment("cil")
+    assert [row.label for row in experiment.asked(methods=["DeLoMe"]).rows] == ["DeLoMe"]
+    both = experiment.asked(methods=["DeLoMe (our defaults)", "DeLoMe"])
+    assert [row.label for row in both.rows] == ["DeLoMe", "DeLoMe (our defaults)"]
     assert [row.label for row in experiment.asked(methods=["delome"]).rows] == ["DeLoMe", "DeLoMe (our defaults)"]
     assert [row.label for row in experiment.asked(methods=["ewc", "Fine-TUNE"]).rows] == ["Fine-tune", "EWC"]
-    with pytest.raises(ParameterError, match="unknown method in experiment cil 'hpn"):
+    with pytest.raises(ParameterError, match="unknown method in experiment cil 'hpn") as refused:
         experiment.asked(methods=["hpns"])
+    assert str(refused.value).count("analytic") == 1
 
 
 def test_parameters_are_set_where_a_method_has_them() -> None:

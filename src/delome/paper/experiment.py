@@ -107,14 +107,14 @@ class Experiment:
 
     def _rows_called(self, names: Sequence[str]) -> list[Row]:
         if odd := [name for name in names if not self.rows_called(name)]:
-            known = [name for row in self.rows for name in (row.label, row.method)]
-            raise ParameterError(unknown(f"method in experiment {self.name}", odd[0], [name for name in known if name]))
+            labels = [row.label for row in self.rows]
+            raise ParameterError(unknown(f"method in experiment {self.name}", odd[0], labels))
         chosen = [row for name in names for row in self.rows_called(name)]
         return [row for row in self.rows if row in chosen]
 
     def rows_called(self, name: str) -> list[Row]:
-        """The rows that a name means: by their label, or by their method."""
-        return [row for row in self.rows if row.is_called(name)]
+        """The row whose label this is, or else those that it means in other letters, or by their method."""
+        return [row for row in self.rows if row.label == name] or [row for row in self.rows if row.is_called(name)]
 
     def _cut_short(self, seeds: int) -> Experiment:
         if self.kind == "map":  # of one seed and one task anyway
