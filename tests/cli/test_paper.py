@@ -114,6 +114,16 @@ def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
     assert json.loads(file.read_text())["points"] != before["points"]
 
 
+def test_a_map_says_that_it_has_neither_runs_nor_seeds(cli: Cli) -> None:
+    asked = ("paper", "embeddings", "--datasets", SMALL, "--dry-run")
+    outcome = cli(*asked)
+    assert outcome.out.startswith("0 runs to do") and "embeddings has no runs to count: its map takes" in outcome.err
+    assert "do not change it" not in outcome.err
+    for option in (("--seeds", "3"), ("--select", "honest")):
+        assert "embeddings is one map without runs: --seeds and --select do not change it" in cli(*asked, *option).err
+    assert "embeddings" not in cli("paper", "cil", *asked[2:], "--seeds", "1", "--methods", "joint").err
+
+
 def test_nothing_is_run_when_asked_what_would_be(cli: Cli, folder: Path) -> None:
     outcome = cli("paper", "cil,til", *QUICK, "--methods", "finetune,hpns,ewc", "--dry-run", "--json")
     found = json.loads(outcome.out)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app, tell
 from delome.cli.messages import shown_sweep
 from delome.cli.options import split_values
 from delome.errors import DelomeError, ParameterError, unknown
@@ -93,11 +93,16 @@ def paper(
         "assignments": assignments or [],
     }
     names, selection = _names(experiment) or [], _selection(select, quick)
+    maps = _without_runs(names)
+    if maps and (seeds is not None or select is not None):
+        tell(f"note: {maps[0]} is one map without runs: --seeds and --select do not change it")
     stop = Stop()
     with shown_sweep(quiet, verbose) as shown, stop.on_signals():
         if dry_run:
             expected = paper_estimate(names, out, selection, data_root, shown.loading, **asked)
             print(json.dumps(expected.as_dict()) if as_json else expected.in_words())
+            if maps:
+                tell(f"note: {maps[0]} has no runs to count: its map takes about a minute for each dataset")
             return
         report = run(
             names,
@@ -147,6 +152,13 @@ def _list(as_json: bool) -> None:
 def _names(text: str | None) -> list[str] | None:
     """Names with commas between them."""
     return None if text is None else split_values(text)
+
+
+def _without_runs(names: list[str]) -> list[str]:
+    """Experiments that are computed at once, not by runs."""
+    from delome.paper.experiment import NAMES, load_experiment
+
+    return [name for name in (NAMES if "all" in names else names) if load_experiment(name).kind == "map"]
 
 
 def _selection(protocol: str | None, quick: bool) -> Any:
