@@ -160,6 +160,16 @@ def test_headlines_leave_out_what_looks_back_and_memories_of_nothing(runs: Folde
     assert found.comparisons[0].aside == ["joint"]
 
 
+def test_runs_that_are_left_out_are_counted_once_for_the_whole_page(runs: Folder, record: Make) -> None:
+    tried = [record("ewc", seed, candidate=True, protocol={"tasks": tasks}) for tasks in (1, 3) for seed in (0, 1)]
+    found = read_contents([runs(record(), record("ewc"), *tried, record("mas", finished=False))], [])
+    text = page(found)
+    assert "Left out: 4 runs that a selection has only tried; " in text and "Left out: 1 unfinished run." in text
+    assert f"<code>delome results {found.folders[0]} --candidates</code> shows them." in text
+    assert text.count("only tried") == 1 and found.comparisons[0].sheet.notes == []
+    assert "Left out" not in page(read_contents([runs(record())], []))
+
+
 def test_headlines_say_that_several_methods_are_best(runs: Folder, record: Make) -> None:
     same = [record(method, metrics={"aa": 99.72}) for method in ("ergnn", "delome")]
     (card, *_) = read_contents([runs(*same, record("cat"))], []).comparisons[0].cards

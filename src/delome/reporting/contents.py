@@ -92,6 +92,9 @@ class Contents:
     title: str
     folders: list[str]
     runs: int
+    unfinished: int
+    tried: int
+    """Runs that a selection has only tried."""
     experiments: list[Experiment]
     comparisons: list[Comparison]
     leaks: list[Leaks]
@@ -128,6 +131,8 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
         title=_title(groups, experiments),
         folders=[str(folder) for folder in folders],
         runs=runs,
+        unfinished=sum(not record.finished for record in records),
+        tried=sum(record.finished and record.candidate for record in records),
         experiments=experiments,
         comparisons=[
             Comparison(group, _cards(group), group_sheet(group), curve_sheet(group), run_figures(group))

@@ -93,9 +93,9 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
     """Finished runs that a selection has not only tried, in groups."""
     together: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        together.setdefault(_shared_by_group(record), []).append(record)
-    together = _by_backbone(together)
-    shown = {key: own for key, own in together.items() if any(each.finished and not each.candidate for each in own)}
+        if record.finished and not record.candidate:
+            together.setdefault(_shared_by_group(record), []).append(record)
+    shown = _by_backbone(together)
     looks = looks_of(str(record.config["method"]) for record in records)
     twice = [key[:2] for key in shown]
     names = short_names(key[0] for key in shown)
