@@ -16,6 +16,31 @@ def test_runs_on_the_same_stream_are_a_group_in_the_order_of_methods(record: Mak
     assert len({group.name for group in groups}) == 3
 
 
+def test_runs_under_another_protocol_are_a_group_of_their_own(record: Make) -> None:
+    blurry = {"stream_kind": "blurry:sigma=0.1", "backbone": None, "memory.budget": None}
+    records = [
+        record(),
+        record(config={"test_graph": "joined"}),
+        record(config={"inter_task_edges": True, "inductive": True}),
+        record("prototypes", config=blurry, protocol={"classes per task": None}),
+    ]
+    groups = groups_of(records)
+    assert [group.title for group in groups] == [
+        "digits · CIL, backbone sgc",
+        "digits · CIL, test graph joined, backbone sgc",
+        "digits · CIL, test graph grown, test nodes inductive, backbone sgc",
+        "digits · CIL, stream blurry:sigma=0.1",
+    ]
+    assert [group.title for group in groups_of(records[:2])] == ["digits · CIL", "digits · CIL, test graph joined"]
+    assert [group.title for group in groups_of(records[3:])] == ["digits · CIL"]
+
+
+def test_a_method_that_knows_more_than_others_has_its_marks(record: Make) -> None:
+    (group,) = groups_of([record("tpp", config={"asked": "together", "learned_from": "all nodes"}), record()])
+    assert [series.label for series in group.series] == ["delome", "tpp † ‡"]
+    assert [series.competes for series in group.series] == [True, False]
+
+
 def test_a_label_says_what_tells_runs_of_a_method_apart_and_variants_share_a_colour(record: Make) -> None:
     (group,) = groups_of([record(config={"memory.budget": budget}) for budget in (5, 20)] + [record("joint")])
     assert [series.label for series in group.series] == ["joint", "delome, budget 5", "delome, budget 20"]

@@ -132,7 +132,7 @@ def _sheet(group: Group, audits: Sequence[Audited]) -> Sheet:
         epsilon = each.epsilon
         rows.append(
             [
-                Cell(shown_method(each.series.method), look=each.series.look),
+                Cell(shown_method(each.series.method) + each.series.row.mark, look=each.series.look),
                 *(Cell("–" if value is None else str(value)) for value in settings),
                 Cell(f"{each.aa:.2f}"),
                 *(_cell(each.finding(attack)) for attack in ATTACKS),

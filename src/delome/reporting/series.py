@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
 from delome.experiment.collection import Record
-from delome.experiment.comparison import ResultTable, Row, tabulate
+from delome.experiment.comparison import TOGETHER, ResultTable, Row, tabulate
+from delome.learning import METHODS
 from delome.metrics import AccuracyMatrix
 from delome.reporting.looks import Look, in_order, looks_of
 from delome.reporting.names import short_names, shown_method
 
-METRICS = ("aa", "af", "learning", "anytime", "seconds", "bytes")
-STREAM = ("tasks", "classes per task", "split", "inter-task edges", "graph")
-"""What runs must share beside dataset and setting to be drawn together."""
+METRICS = ("aa", "af", "learning", "anytime", "forward", "seconds", "bytes")
+
+USUAL = {"stream": "classes", "test graph": "cut", "test nodes": "transductive"}
+"""How runs are measured unless something else is said."""
 BACKBONE = "backbone"
-"""They must share this too, as far as they have one."""
+"""What runs that are drawn together must share too, as far as they have one."""
 
 MOST_SERIES = 16
 """In one figure: of more, each method is drawn with the parameters that did best on validation nodes."""
@@ -48,6 +50,12 @@ class Series:
         return AccuracyMatrix.mean(found).rows if found else None
 
     @property
+    def competes(self) -> bool:
+        """Whether it may be called the best: not if it keeps old graphs, or is asked about all nodes of a task."""
+        keeps_graphs = self.method in METHODS and METHODS[self.method].needs_past
+        return not keeps_graphs and TOGETHER not in self.row.mark
+
+    @property
     def beside_budget(self) -> dict[str, Any]:
         """All settings but the budget and what was selected."""
         return {name: value for name, value in self.row.settings.items() if name not in ("budget", "selection")}
@@ -73,6 +81,11 @@ class Group:
     def tasks(self) -> int:
         return max(record.tasks for each in self.series for record in each.row.records)
 
+    def best(self, metric: str) -> list[Row]:
+        """Rows with the best mean of those that are asked about each node."""
+        compared = replace(self.table, rows=[row for row in self.table.rows if TOGETHER not in row.mark])
+        return [compared.rows[number] for number in compared.best(metric)]
+
     @property
     def shared(self) -> dict[str, Any]:
         """Settings that all rows have in common, as far as they have them."""
@@ -91,43 +104,55 @@ class Group:
 
 def groups_of(records: Sequence[Record]) -> list[Group]:
     """Finished runs that a selection has not only tried, in groups."""
-    together: dict[tuple[str, ...], list[Record]] = {}
-    for record in records:
-        if record.finished and not record.candidate:
-            together.setdefault(_shared_by_group(record), []).append(record)
-    shown = _by_backbone(together)
+    shown = _by_backbone([record for record in records if record.finished and not record.candidate])
     looks = looks_of(str(record.config["method"]) for record in records)
-    twice = [key[:2] for key in shown]
-    names = short_names(key[0] for key in shown)
+    names = short_names(str(own[0].config["dataset"]) for own in shown.values())
     found = []
-    for number, (key, own) in enumerate(shown.items()):
-        others = [other for other in shown if other[:2] == key[:2]]
-        differing = [
+    for number, (key, own) in enumerate(shown.items(), start=1):
+        dataset, setting, how = names[key[0]], key[1], dict(key[2:])
+        others = [dict(other[2:]) for other in shown if other[:2] == key[:2]]
+        told_apart = [
             f"{name} {value}"
-            for k, (name, value) in enumerate(zip((*STREAM, BACKBONE), key[2:], strict=True))
-            if len({other[2 + k] for other in others}) > 1
+            for name, value in how.items()
+            if value not in (None, USUAL.get(name)) and any(other[name] != value for other in others)
         ]
-        title = ", ".join([f"{names[key[0]]} · {key[1].upper()}", *(differing if twice.count(key[:2]) > 1 else [])])
-        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number + 1}-{names[key[0]]}-{key[1]}").strip("-")[:60]
-        table = tabulate(own, metrics=METRICS)
+        title = ", ".join([f"{dataset} · {setting.upper()}", *told_apart])
+        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{dataset}-{setting}").strip("-")[:60]
+        known = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
+        table = tabulate(own, metrics=known)
         series = _series(table, looks)
         found.append(Group(name, title, table, series, _drawn(series)))
     return found
 
 
-def _shared_by_group(record: Record) -> tuple[str, ...]:
-    stream = [str(record.protocol.get(name)) for name in STREAM]
-    return str(record.config["dataset"]), str(record.config.get("setting")), *stream
+Key = tuple[Any, ...]
+"""Dataset and setting of a group, and then how its runs were measured, as pairs of a name and a value."""
 
 
-def _by_backbone(groups: dict[tuple[str, ...], list[Record]]) -> dict[tuple[str, ...], list[Record]]:
-    """The groups, each once for every backbone; methods without one stand beside the first."""
-    found: dict[tuple[str, ...], list[Record]] = {}
-    for key, records in groups.items():
-        backbones = list(dict.fromkeys(name for each in records if (name := each.config.get(BACKBONE)) is not None))
-        for record in records:
-            own = record.config.get(BACKBONE) or next(iter(backbones), "")
-            found.setdefault((*key, str(own)), []).append(record)
+def _key(record: Record) -> Key:
+    config, protocol = record.config, record.protocol
+    cut = "grown" if config.get("inter_task_edges") else "cut"
+    order = config.get("class_order")
+    how = {
+        "stream": config.get("stream_kind", "classes"),
+        "test graph": config.get("test_graph", cut),
+        "test nodes": "inductive" if config.get("inductive") else "transductive",
+        "class order": None if order is None else str(order),
+        **{name: protocol.get(name) for name in ("tasks", "classes per task", "split", "graph")},
+    }
+    return str(config["dataset"]), str(config.get("setting")), *how.items()
+
+
+def _by_backbone(records: Sequence[Record]) -> dict[Key, list[Record]]:
+    """Runs that were measured alike, by backbone; methods without one stand beside the first."""
+    together: dict[Key, list[Record]] = {}
+    for record in records:
+        together.setdefault(_key(record), []).append(record)
+    found: dict[Key, list[Record]] = {}
+    for key, own in together.items():
+        first = next((name for each in own if (name := each.config.get(BACKBONE)) is not None), None)
+        for record in own:
+            found.setdefault((*key, (BACKBONE, record.config.get(BACKBONE) or first)), []).append(record)
     return found
 
 
@@ -144,10 +169,10 @@ def _series(table: ResultTable, looks: dict[str, Look]) -> list[Series]:
 
 
 def label_of(row: Row, columns: Iterable[str]) -> str:
-    """A method, and those of some settings that it has."""
+    """A method with its mark, and those of some settings that it has."""
     settings = [(column, row.settings.get(column)) for column in columns]
     given = [f"{column} {value}" for column, value in settings if value is not None]
-    return ", ".join([shown_method(str(row.settings["method"])), *given])
+    return ", ".join([shown_method(str(row.settings["method"])) + row.mark, *given])
 
 
 def _differing(rows: Sequence[Row], columns: Iterable[str]) -> list[str]:

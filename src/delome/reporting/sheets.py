@@ -16,7 +16,7 @@ from delome.reporting.paper_figures import series_of
 from delome.reporting.paper_notes import conditions, footnotes, marks
 from delome.reporting.series import Group
 
-TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "anytime": "anytime"}
+TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "forward": "forward transfer"}
 SELECTION = "selection"
 MOST_TASKS = 50
 """Of streams whose AA after each task is a table as well."""
@@ -51,17 +51,17 @@ class Sheet:
 def group_sheet(group: Group) -> Sheet:
     """All rows of a group in the order of methods, best means marked."""
     table = group.table
-    best = {metric: table.best(metric) for metric in table.metrics}
+    best = {metric: group.best(metric) for metric in table.metrics}
     differing = group.differing
     metrics = [metric for metric in table.metrics if any(row.spread(metric) for row in table.rows)]
     rows = []
     for each in group.series:
-        number = next(k for k, row in enumerate(table.rows) if row is each.row)
-        cells = [Cell(shown_method(each.method), look=each.look)]
+        cells = [Cell(shown_method(each.method) + each.row.mark, look=each.look)]
         cells += [_setting(each.row.settings.get(name)) for name in differing]
         cells.append(Cell(str(len(each.row.seeds))))
         for metric in metrics:
-            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), number in best[metric]))
+            is_best = any(row is each.row for row in best[metric])
+            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), is_best))
         if SELECTION in table.columns:
             cells.append(_setting(each.row.settings.get(SELECTION)))
         rows.append(cells)
