@@ -154,10 +154,30 @@ def test_headlines_leave_out_what_looks_back_and_memories_of_nothing(runs: Folde
     assert cards == [
         ("Highest AA", "73.3 %", "delome"),
         ("Least forgetting", "−17.5", "delome"),
-        ("Fastest", "1.0 s", "finetune"),
+        ("Fastest", "2.0 s", "delome"),
         ("Smallest memory", "1.0 kB", "delome"),
     ]
-    assert found.comparisons[0].aside == ["joint"]
+    aside = found.comparisons[0].aside
+    assert aside.startswith("Best values exclude joint, which keeps every graph. All but the highest AA are of rows")
+
+
+def test_headlines_leave_out_what_is_asked_about_nodes_together(runs: Folder, record: Make) -> None:
+    tpp = record("tpp", metrics={"aa": 99.0}, config={"asked": "together", "learned_from": "all nodes"})
+    (found,) = read_contents([runs(tpp, record(), record("joint"), record("gem"))], []).comparisons
+    assert found.cards[0].whose == "delome"
+    excluded = "joint and gem, which keep every graph, and tpp † ‡, which judges the nodes of a task together"
+    assert found.aside.startswith(f"Best values exclude {excluded}. ")
+    (alone,) = read_contents([runs(tpp, record("joint"))], []).comparisons
+    assert alone.cards[0].whose == "tpp † ‡" and "exclude" not in alone.aside
+
+
+def test_a_method_that_learned_little_is_not_praised_for_forgetting_less(runs: Folder, record: Make) -> None:
+    weak = record("ewc", metrics={"aa": 2.6, "af": 32.4, "seconds": 0.1, "bytes": 1.0})
+    near = record("cat", metrics={"aa": 73.3 - 1.9, "af": -1.0, "seconds": 1.0, "bytes": 500.0})
+    (found,) = read_contents([runs(weak, near, record())], []).comparisons
+    assert [(card.title, card.whose) for card in found.cards] == [
+        ("Highest AA", "delome"), ("Least forgetting", "cat"), ("Fastest", "cat"), ("Smallest memory", "cat")
+    ]  # fmt: skip
 
 
 def test_runs_that_are_left_out_are_counted_once_for_the_whole_page(runs: Folder, record: Make) -> None:

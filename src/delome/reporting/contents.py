@@ -10,7 +10,7 @@ from typing import Any
 
 from delome.errors import ParameterError, PersistenceError
 from delome.experiment.collection import MOST, Record, collect
-from delome.experiment.comparison import LOWER_IS_BETTER
+from delome.experiment.comparison import LOWER_IS_BETTER, TOGETHER
 from delome.experiment.folder import CONFIG, CONFIG_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
@@ -68,10 +68,19 @@ class Comparison:
     figures: list[Figure]
 
     @property
-    def aside(self) -> list[str]:
-        """Methods that what is seen first leaves out, because they keep old graphs."""
-        found = in_order(each.method for each in self.group.series)
-        return [shown_method(name) for name in found if _needs_past(name)] if len(found) > 1 else []
+    def aside(self) -> str:
+        """Says what the numbers that are seen first leave out."""
+        if len(self.group.series) < 2:
+            return ""
+        others = [each for each in self.group.series if each not in _competing(self.group)]
+        together = [each for each in others if TOGETHER in each.row.mark]
+        keeping = [each for each in others if each not in together]
+        reasons = [
+            *_reason(keeping, "keep", "every graph"),
+            *_reason(together, "judge", "the nodes of a task together"),
+        ]
+        excluded = f"Best values exclude {', and '.join(reasons)}. " if reasons else ""
+        return f"{excluded}All but the highest AA are of rows within {MARGIN} points of it."
 
 
 @dataclass(frozen=True)
@@ -201,14 +210,18 @@ CARDS = (
 )
 """Metrics that are seen first: what the best of several is called, what a single one is, and how it is written."""
 
+MARGIN = 2
+"""Points below the highest AA at which a method still counts as good: one that learns nothing forgets nothing."""
+
 
 def _cards(group: Group) -> list[Card]:
-    """The best of methods that do not look back at old graphs; a method without a memory does not have the smallest."""
-    free = [each for each in group.series if not _needs_past(each.method)] or group.series
+    """The highest AA, and the best of what comes close to it; a method without a memory does not have the smallest."""
+    rows = _competing(group)
+    highest = max((aa for each in rows if (aa := _mean(each, "aa")) is not None), default=0.0)
+    near = [each for each in rows if (aa := _mean(each, "aa")) is not None and aa >= highest - MARGIN]
     found = []
     for metric, of_several, alone, written in CARDS:
-        spreads = {each.label: each.row.spread(metric) for each in free}
-        means = {label: spread[0] for label, spread in spreads.items() if spread is not None}
+        means = {each.label: value for each in near if (value := _mean(each, metric)) is not None}
         means = {label: value for label, value in means.items() if metric != "bytes" or value > 0}
         if means:
             best = (min if metric in LOWER_IS_BETTER else max)(means.values())
@@ -218,8 +231,20 @@ def _cards(group: Group) -> list[Card]:
     return found
 
 
-def _needs_past(method: str) -> bool:
-    return method in METHODS and METHODS[method].needs_past
+def _mean(series: Series, metric: str) -> float | None:
+    spread = series.row.spread(metric)
+    return None if spread is None else spread[0]
+
+
+def _competing(group: Group) -> list[Series]:
+    """Series that may be called the best; all, if none may."""
+    return [each for each in group.series if each.competes] or group.series
+
+
+def _reason(series: Sequence[Series], verb: str, what: str) -> Iterator[str]:
+    """Methods that are left out, and why; nothing if there are none."""
+    if methods := dict.fromkeys(shown_method(each.method) + each.row.mark for each in series):
+        yield f"{' and '.join(methods)}, which {verb}{'s' if len(methods) == 1 else ''} {what}"
 
 
 def _configured(group: Group, series: Series) -> Configured:
