@@ -18,6 +18,7 @@ import delome
 from delome.commands.paper import paper
 from delome.experiment.plan import Plan
 from delome.experiment.selection import Selection
+from delome.paper.experiment import NAMES
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser: pip install '.[test]'")
 
@@ -195,6 +196,19 @@ def test_a_method_is_switched_off_and_on_in_every_figure(
     page.locator(".switches input[value=finetune]").check()
     page.wait_for_function(f"document.querySelectorAll('#runs-1 figure.wide:first-child {lines}').length == 5")
     assert (curve(page, lines), curve(page, ".role-axis-label text")) == before
+
+
+def test_switches_reach_the_figures_of_experiments_and_of_single_methods(
+    reports: dict[str, Path], opened: Callable[..., Opened]
+) -> None:
+    page = opened(reports["paper"]).page
+    section = f"#paper-{1 + NAMES.index('ablation')}"
+    assert "lossless × debiased" in page.locator(f"{section} .role-axis-label").all_text_contents()
+    own = page.locator("figure[data-method=delome]:visible")  # accuracy matrices, and a panel of the map
+    assert own.count() > 2
+    page.get_by_role("checkbox", name="DeLoMe").uncheck()
+    page.wait_for_function(f"document.querySelectorAll('{section} .mark-rect.role-mark path').length == 0")
+    assert own.count() == 0 and page.locator("figure[data-method=ssm-uniform]:visible").count() > 2
 
 
 def test_colours_of_matrices_have_one_scale_or_each_their_own(

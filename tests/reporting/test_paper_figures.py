@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from delome.learning import METHODS
+from delome.paper.experiment import NAMES, drawn_as, load_experiment
 from delome.reporting.looks import look_of
 from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.sheets import paper_sheets
@@ -58,6 +62,21 @@ def test_rows_look_like_their_methods_in_other_figures() -> None:
     assert len({each.look for each in series.values()}) == 3
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_of_every_experiment_has_the_look_and_the_switch_of_a_method(name: str) -> None:
+    labels = [each.label for each in load_experiment(name).rows]
+    series = series_of(document([row(label, numbers(1.0)) for label in labels], name=name))
+    assert all(each.method in METHODS for each in series.values())
+    assert all(each.look.colour == look_of(each.method).colour for each in series.values())
+    assert len({(each.look.colour, each.look.shape) for each in series.values()}) == len(labels)
+
+
+def test_rows_that_are_a_method_with_settings_are_drawn_as_it() -> None:
+    assert [drawn_as("ablation", label) for label in ("lossless × debiased", "sampled × plain")] == ["delome", "replay"]
+    memories = ("ERGNN", "DeLoMe", "random propagated rows")
+    assert [drawn_as("expressiveness", label) for label in memories] == ["ergnn", "delome", "replay"]
+
+
 def test_a_table_is_drawn_as_bars_with_what_was_reported() -> None:
     (figure,) = paper_figures(document([row("DeLoMe", numbers(50.0, 50.6)), row("EWC", numbers(None, 8.5))]))
     assert figure.spec["data"]["values"] == [
@@ -86,6 +105,7 @@ def test_a_map_has_a_panel_for_each_memory_with_the_same_limits() -> None:
     rows = [row("DeLoMe", {}, dataset="digits", metrics={"same_class": numbers(99.0)})]
     nodes, memory = paper_figures(document(rows, "map", points=points))
     assert (nodes.title, nodes.caption, memory.title) == ("nodes", "digits: 2 points", "DeLoMe")
+    assert (nodes.method, memory.method) == ("", "delome")
     for figure in (nodes, memory):
         encoding = figure.spec["layer"][0]["encoding"]
         assert encoding["x"]["scale"]["domain"] == [-0.4, 10.4] and encoding["y"]["scale"]["domain"] == [-10.4, 0.4]

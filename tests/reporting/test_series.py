@@ -94,6 +94,18 @@ def test_backbones_are_groups_of_their_own_and_methods_without_one_stand_beside_
     assert [[series.method for series in group.series] for group in groups] == [["delome", "analytic"], ["delome"]]
 
 
+def test_beside_experiments_methods_have_the_names_of_the_paper(record: Make) -> None:
+    records = [record(config={"memory.budget": budget}) for budget in (5, 20)] + [record("mine:Own")]
+    (group,) = groups_of(records, {"delome": "DeLoMe"})
+    assert [series.label for series in group.series] == ["DeLoMe, budget 5", "DeLoMe, budget 20", "Own"]
+    assert [series.method for series in group.series] == ["delome", "delome", "mine:Own"]
+
+
+def test_a_method_of_your_own_looks_the_same_in_all_groups(record: Make) -> None:
+    first, second = groups_of([record("b:B"), record("a:A"), record("b:B", config={"setting": "til"})])
+    assert second.series[0].look == first.series[1].look != first.series[0].look
+
+
 def test_a_label_leaves_out_settings_that_a_run_does_not_have(record: Make) -> None:
     (group,) = groups_of([record("replay", config={"memory": "raw"}), record("replay", config={"loss.tau": 2.0})])
     assert {series.label for series in group.series} == {"replay, memory raw", "replay, tau 2.0"}

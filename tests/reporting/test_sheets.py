@@ -66,7 +66,9 @@ def test_a_selection_shows_candidates_scores_and_the_winner() -> None:
         {"chosen": {"strength": 100.0}, "validation_aa": []},
     ]
     run = {"method": "ewc", "dataset": "file:a/b.npz", "parameters": {"setting": "cil"}}
-    sheet = selection_sheet({"protocol": "honest", "tasks": 3, "run": run, "candidates": tried, "winner": 1})
+    found = {"protocol": "honest", "tasks": 3, "run": run, "candidates": tried, "winner": 1}
+    assert selection_sheet(found, {"ewc": "EWC"}).title.startswith("EWC on b")
+    sheet = selection_sheet(found, {})
     assert sheet.title == "ewc on b (CIL; honest, first 3 tasks)"
     assert [[cell.text for cell in line] for line in sheet.rows] == [
         ["strength 1", "55.00", ""], ["strength 10", "70.00", "chosen"], ["strength 100", "failed", ""]

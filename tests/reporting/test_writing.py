@@ -190,6 +190,22 @@ def test_runs_that_are_left_out_are_counted_once_for_the_whole_page(runs: Folder
     assert "Left out" not in page(read_contents([runs(record())], []))
 
 
+def test_a_page_with_experiments_calls_methods_as_the_paper_does(runs: Folder, record: Make) -> None:
+    numbers = {"measured": 50.0, "seeds": 1, "reported": None, "difference": None, "within": None}
+    how: dict[str, Any] = {"notes": [], "settings": [], "left_out": [], "command": ""}
+    row = {"label": "DeLoMe", "dataset": "digits", "x": None, "metrics": {"aa": numbers}} | how
+    place = runs(record(), record("finetune"), record("tpp"))
+    (place / "paper").mkdir()
+    document = {"name": "cil", "title": "T", "form": "table", "x": None, "y": "AA, %", "rows": [row]}
+    write_document(place / "paper/cil.json", KIND, document)
+    found = read_contents([place], [])
+    named = ["Fine-tune", "DeLoMe", "tpp"]
+    assert [each.label for each in found.methods] == named
+    assert [line[0].text for line in found.comparisons[0].sheet.rows] == named
+    (place / "paper/cil.json").unlink()
+    assert [each.label for each in read_contents([place], []).methods] == ["finetune", "delome", "tpp"]
+
+
 def test_headlines_say_that_several_methods_are_best(runs: Folder, record: Make) -> None:
     same = [record(method, metrics={"aa": 99.72}) for method in ("ergnn", "delome")]
     (card, *_) = read_contents([runs(*same, record("cat"))], []).comparisons[0].cards

@@ -36,7 +36,7 @@ SEEDS = 5
 class Row:
     """A row of a table, or a curve of a figure: its name in the paper, and the options of its runs.
 
-    Rows ``beyond`` the paper are ours, and have no reported numbers.
+    Rows ``beyond`` the paper are ours, and have no reported numbers. What is no method of ours is drawn ``like`` one.
     """
 
     label: str
@@ -44,6 +44,7 @@ class Row:
     memory: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
     beyond: bool = False
+    like: str = ""
 
     def is_called(self, name: str) -> bool:
         """Whether a name means this row: its label, or its method."""
@@ -180,6 +181,18 @@ def load_experiment(name: str) -> Experiment:
 def methods_by_label() -> dict[str, str]:
     """Methods by the names that they have in the paper."""
     return {label: content["method"] for label, content in _read("methods.toml").items()}
+
+
+def names_in_paper() -> dict[str, str]:
+    """Names that methods have in the paper."""
+    labels = methods_by_label()
+    return {method: next(label for label in labels if labels[label] == method) for method in labels.values()}
+
+
+def drawn_as(name: str, label: str) -> str:
+    """The method whose look and switch a row of an experiment has: that of its name in the paper, or its own."""
+    rows = {row.label: row.like or row.method for row in load_experiment(name).rows}
+    return methods_by_label().get(label) or rows.get(label) or label
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Figure:
 
     ``size`` is ``wide``, ``half`` or ``cell``, the share of a page that it takes; ``limits`` are those of the colours
     of a heat map, its own and those of all it is compared with; the ``legend`` is shown on a page, and files have
-    their own.
+    their own. A figure of one ``method`` disappears with it when it is switched off.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Figure:
     limits: tuple[float, float] | None = None
     shared_limits: tuple[float, float] | None = None
     legend: Sequence[Drawn] = ()
+    method: str = ""
 
     @property
     def file_name(self) -> str:

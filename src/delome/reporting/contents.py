@@ -15,7 +15,7 @@ from delome.experiment.folder import CONFIG, CONFIG_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
 from delome.learning import METHODS
-from delome.paper.experiment import NAMES
+from delome.paper.experiment import NAMES, names_in_paper
 from delome.paper.measured import FOLDER as PAPER
 from delome.paper.measured import KIND as PAPER_KIND
 from delome.paper.measured import measured_otherwise, merged
@@ -109,6 +109,8 @@ class Contents:
     leaks: list[Leaks]
     selections: list[Sheet]
     configured: list[Configured]
+    called: Mapping[str, str]
+    """Names of methods beside experiments, whose rows have those of the paper."""
 
     @property
     def figures(self) -> list[Figure]:
@@ -121,16 +123,16 @@ class Contents:
         """Methods that can be switched on and off, as figures draw them."""
         shown = {series.method for each in self.comparisons for series in each.group.series}
         for each in self.experiments:
-            drawn = series_of(each.found).values() if each.found["form"] != "map" else ()
-            shown |= {series.method for series in drawn if series.method in METHODS}
-        return [Drawn(shown_method(name), name, look) for name, look in looks_of(shown).items()]
+            shown |= {series.method for series in series_of(each.found).values() if series.method in METHODS}
+        return [Drawn(self.called.get(name, shown_method(name)), name, look) for name, look in looks_of(shown).items()]
 
 
 def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
     """What is to be shown of folders; ``problems`` gets a sentence for everything that cannot be read."""
     records = collect(folders, problems)
-    groups = groups_of(records)
     experiments = list(_experiments(folders, problems))
+    called = names_in_paper() if experiments else {}
+    groups = groups_of(records, called)
     if not groups and not experiments:
         raise ParameterError(
             f"there are no finished runs or experiments below '{folders[0]}': 'delome run' and 'delome paper' make some"
@@ -148,8 +150,9 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
             for group in groups
         ],
         leaks=[found for group in groups if (found := leaks_of(group, problems)) is not None],
-        selections=list(_selections(folders, problems)),
+        selections=list(_selections(folders, called, problems)),
         configured=[_configured(group, each) for group in groups for each in group.series],
+        called=called,
     )
 
 
@@ -193,11 +196,11 @@ def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
     found.append(document)
 
 
-def _selections(folders: Sequence[Path], problems: list[str]) -> Iterator[Sheet]:
+def _selections(folders: Sequence[Path], called: Mapping[str, str], problems: list[str]) -> Iterator[Sheet]:
     for folder in folders:
         for file in sorted(folder.rglob(f"{SELECTIONS}/*.json")):
             try:
-                yield selection_sheet(read_document(file, SELECTION_KIND, MOST))
+                yield selection_sheet(read_document(file, SELECTION_KIND, MOST), called)
             except (PersistenceError, *WRONG):
                 problems.append(f"'{file}' is no selection of delome; it is left out")
 
@@ -243,7 +246,7 @@ def _competing(group: Group) -> list[Series]:
 
 def _reason(series: Sequence[Series], verb: str, what: str) -> Iterator[str]:
     """Methods that are left out, and why; nothing if there are none."""
-    if methods := dict.fromkeys(shown_method(each.method) + each.row.mark for each in series):
+    if methods := dict.fromkeys(each.name for each in series):
         yield f"{' and '.join(methods)}, which {verb}{'s' if len(methods) == 1 else ''} {what}"
 
 

@@ -12,7 +12,6 @@ from delome.experiment.audits import audit_file, read_audit
 from delome.privacy.audit import BLIND, LEAK, WHOLE
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
-from delome.reporting.names import shown_method
 from delome.reporting.run_figures import AA
 from delome.reporting.series import Group, Series
 from delome.reporting.sheets import Cell, Sheet
@@ -132,7 +131,7 @@ def _sheet(group: Group, audits: Sequence[Audited]) -> Sheet:
         epsilon = each.epsilon
         rows.append(
             [
-                Cell(shown_method(each.series.method) + each.series.row.mark, look=each.series.look),
+                Cell(each.series.name, look=each.series.look),
                 *(Cell("–" if value is None else str(value)) for value in settings),
                 Cell(f"{each.aa:.2f}"),
                 *(_cell(each.finding(attack)) for attack in ATTACKS),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from delome.paper.experiment import methods_by_label
+from delome.paper.experiment import drawn_as
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
-from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of
+from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of, looks_of_rows
 from delome.reporting.names import short_names
 from delome.reporting.paper import HEADINGS
 
@@ -17,14 +17,11 @@ TICK = "Ticks were reported."
 
 
 def series_of(found: Mapping[str, Any]) -> dict[str, Drawn]:
-    """The rows of a document by label, in their order there; what the paper calls DeLoMe looks like ``delome``."""
-    methods = {label: methods_by_label().get(label, label) for label in (row["label"] for row in found["rows"])}
-    looks = looks_of(methods.values())
-    series: dict[str, Drawn] = {}
-    for label, method in methods.items():
-        number = sum(each.method == method for each in series.values())
-        series[label] = Drawn(label, method, looks[method].variant(number))
-    return series
+    """The rows of a document by label, in their order there, each with the look of its method."""
+    labels = list(dict.fromkeys(row["label"] for row in found["rows"]))
+    methods = [drawn_as(found["name"], label) for label in labels]
+    rows = zip(labels, methods, looks_of_rows(methods, looks_of(methods)), strict=True)
+    return {label: Drawn(label, method, look) for label, method, look in rows}
 
 
 def paper_figures(found: Mapping[str, Any]) -> list[Figure]:
@@ -103,7 +100,9 @@ def _maps(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Ite
         spec = charts.scatter(data, looks, limits)
         legend = [Drawn(f"class {group}", group, look) for group, look in looks.items()]
         file, caption = f"{found['name']}-{number}-map-{order + 1}", f"{name}: {len(data)} points"
-        yield Figure(file, panel, caption, spec, "cell", legend=legend)
+        memory = series_of(found).get(panel)
+        method = "" if memory is None else memory.method
+        yield Figure(file, panel, caption, spec, "cell", legend=legend, method=method)
 
 
 def _limits(values: list[float]) -> tuple[float, float]:

@@ -80,7 +80,7 @@ def _budgets(group: Group) -> Iterator[Figure]:
     for own in curves:
         alike = [each[0] for each in curves if each[0].method == own[0].method]
         differing = [name for name, value in own[0].beside_budget.items() if _differ(alike, name, value)]
-        label = label_of(own[0].row, differing)
+        label = label_of(own[0].name, own[0].row, differing)
         series.append(Drawn(label, own[0].method, own[0].look))
         for budget in budgets:
             values = [value for each in own if each.budget in (budget, None) for value in each.row.values("aa")]
@@ -117,19 +117,20 @@ def _trade_offs(group: Group) -> Iterator[Figure]:
 
 
 def _matrices(group: Group) -> Iterator[Figure]:
-    matrices = {each.label: matrix for each in group.drawn if (matrix := each.matrix) is not None}
+    matrices = [(each, matrix) for each in group.drawn if (matrix := each.matrix) is not None]
     if not matrices:
         return
-    every = [value for matrix in matrices.values() for row in matrix for value in row]
+    every = [value for _, matrix in matrices for row in matrix for value in row]
     shared = min(every), max(every)
-    for number, (label, matrix) in enumerate(matrices.items()):
+    for number, (each, matrix) in enumerate(matrices):
         values = [value for row in matrix for value in row]
         spec = charts.heat_map(matrix, shared)
-        name = f"{group.name}-matrix-{number + 1}-{label}"
+        name = f"{group.name}-matrix-{number + 1}-{each.label}"
         alone = len(matrices) == 1
-        title, size = ("Accuracy matrix", "half") if alone else (label, "cell")
+        title, size = ("Accuracy matrix", "half") if alone else (each.label, "cell")
         colours = f"Colours reach from {shared[0]:.1f} (dark) to {shared[1]:.1f}."
         caption = (
             f"Accuracy on each task after learning each task, in percent, mean over seeds. {colours}" if alone else ""
         )
-        yield Figure(name, title, caption, spec, size, (min(values), max(values)), shared)
+        limits = min(values), max(values)
+        yield Figure(name, title, caption, spec, size, limits, shared, method=each.method)

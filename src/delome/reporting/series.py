@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
@@ -12,7 +12,7 @@ from delome.experiment.collection import Record
 from delome.experiment.comparison import TOGETHER, ResultTable, Row, tabulate
 from delome.learning import METHODS
 from delome.metrics import AccuracyMatrix
-from delome.reporting.looks import Look, in_order, looks_of
+from delome.reporting.looks import Look, in_order, looks_of, looks_of_rows
 from delome.reporting.names import short_names, shown_method
 
 METRICS = ("aa", "af", "learning", "anytime", "forward", "seconds", "bytes")
@@ -35,6 +35,8 @@ class Series:
 
     label: str
     method: str
+    name: str
+    """Of the method, as it is shown, with its mark."""
     look: Look
     row: Row
 
@@ -102,10 +104,10 @@ class Group:
         return [name for name in self.table.columns if name not in (*self.shared, *BESIDE)]
 
 
-def groups_of(records: Sequence[Record]) -> list[Group]:
-    """Finished runs that a selection has not only tried, in groups."""
+def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None) -> list[Group]:
+    """Finished runs that a selection has not only tried, in groups; ``called`` has other names of methods."""
     shown = _by_backbone([record for record in records if record.finished and not record.candidate])
-    looks = looks_of(str(record.config["method"]) for record in records)
+    looks = looks_of(str(record.config["method"]) for own in shown.values() for record in own)
     names = short_names(str(own[0].config["dataset"]) for own in shown.values())
     found = []
     for number, (key, own) in enumerate(shown.items(), start=1):
@@ -120,7 +122,7 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
         name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{dataset}-{setting}").strip("-")[:60]
         known = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
         table = tabulate(own, metrics=known)
-        series = _series(table, looks)
+        series = _series(table, looks, called or {})
         found.append(Group(name, title, table, series, _drawn(series)))
     return found
 
@@ -156,23 +158,23 @@ def _by_backbone(records: Sequence[Record]) -> dict[Key, list[Record]]:
     return found
 
 
-def _series(table: ResultTable, looks: dict[str, Look]) -> list[Series]:
+def _series(table: ResultTable, looks: Mapping[str, Look], called: Mapping[str, str]) -> list[Series]:
     """A series for each row, in the order of methods; labels say what tells rows of one method apart."""
-    names = in_order(str(row.settings["method"]) for row in table.rows)
+    methods = in_order(str(row.settings["method"]) for row in table.rows)
+    rows = [(name, row) for name in methods for row in table.rows if row.settings["method"] == name]
     found = []
-    for name in names:
-        own = [row for row in table.rows if row.settings["method"] == name]
+    for (method, row), look in zip(rows, looks_of_rows([method for method, _ in rows], looks), strict=True):
+        own = [each for name, each in rows if name == method]
         differing = _differing(own, [column for column in table.columns if column not in BESIDE])
-        for number, row in enumerate(own):
-            found.append(Series(label_of(row, differing), name, looks[name].variant(number), row))
+        name = called.get(method, shown_method(method)) + row.mark
+        found.append(Series(label_of(name, row, differing), method, name, look, row))
     return found
 
 
-def label_of(row: Row, columns: Iterable[str]) -> str:
-    """A method with its mark, and those of some settings that it has."""
+def label_of(name: str, row: Row, columns: Iterable[str]) -> str:
+    """The name of a method, and those of some settings that a row of it has."""
     settings = [(column, row.settings.get(column)) for column in columns]
-    given = [f"{column} {value}" for column, value in settings if value is not None]
-    return ", ".join([shown_method(str(row.settings["method"])) + row.mark, *given])
+    return ", ".join([name, *(f"{column} {value}" for column, value in settings if value is not None)])
 
 
 def _differing(rows: Sequence[Row], columns: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from delome.experiment.selection import in_words
 from delome.reporting.formats import heading
 from delome.reporting.looks import Look
-from delome.reporting.names import short_name, short_names, shown_method
+from delome.reporting.names import short_name, short_names
 from delome.reporting.paper import HEADINGS, with_spread
 from delome.reporting.paper_figures import series_of
 from delome.reporting.paper_notes import conditions, footnotes, marks
@@ -56,7 +56,7 @@ def group_sheet(group: Group) -> Sheet:
     metrics = [metric for metric in table.metrics if any(row.spread(metric) for row in table.rows)]
     rows = []
     for each in group.series:
-        cells = [Cell(shown_method(each.method) + each.row.mark, look=each.look)]
+        cells = [Cell(each.name, look=each.look)]
         cells += [_setting(each.row.settings.get(name)) for name in differing]
         cells.append(Cell(str(len(each.row.seeds))))
         for metric in metrics:
@@ -101,7 +101,7 @@ def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
         yield Sheet(names[dataset], heads, cells, notes=conditions(rows, found["form"]))
 
 
-def selection_sheet(found: Mapping[str, Any]) -> Sheet:
+def selection_sheet(found: Mapping[str, Any], called: Mapping[str, str]) -> Sheet:
     """Candidates of a selection, their scores on validation nodes, and the one that was chosen."""
     run, tasks = found["run"], found["tasks"]
     setting = str(run["parameters"].get("setting", "")).upper()
@@ -112,7 +112,8 @@ def selection_sheet(found: Mapping[str, Any]) -> Sheet:
         score = f"{mean(scores):.2f}" if scores else "failed"
         chosen = number == found["winner"]
         rows.append([Cell(in_words(each["chosen"])), Cell(score, best=chosen), Cell("chosen" if chosen else "")])
-    title = f"{run['method']} on {short_name(str(run['dataset']))} ({setting}; {found['protocol']}{first})"
+    method = called.get(run["method"], run["method"])
+    title = f"{method} on {short_name(str(run['dataset']))} ({setting}; {found['protocol']}{first})"
     return Sheet(title, ["candidate", "AA on validation nodes", ""], rows)
 
 

@@ -43,6 +43,7 @@
   for (const box of document.querySelectorAll(".switches input")) {
     box.addEventListener("change", () => {
       for (const [figure, view] of views) if (hasParameter(figure, "hidden")) view.signal("hidden", hidden()).runAsync();
+      for (const each of document.querySelectorAll("figure[data-method]")) each.hidden = hidden().includes(each.dataset.method);
     });
   }
   for (const radio of document.querySelectorAll(".scale input")) {
