@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from delome.experiment.collection import Record
+from delome.learning import METHODS
 from delome.reporting.series import MOST_SERIES, groups_of
 
 Make = Callable[..., Record]
@@ -68,16 +69,44 @@ def test_candidates_and_unfinished_runs_are_not_drawn(record: Make) -> None:
     assert len(group.series) == 1 and group.table.footnotes == []
 
 
-def test_of_many_runs_each_method_is_drawn_with_what_did_best_on_validation_nodes(record: Make) -> None:
-    scores = {budget: 50.0 + (budget * 7) % 20 for budget in range(1, MOST_SERIES + 2)}
-    records = [
-        record(config={"memory.budget": budget}, metrics={"validation_aa": score, "aa": 100 - score})
-        for budget, score in scores.items()
+def swept(record: Make, budgets: dict[str, list[int]], taus: Sequence[float] = (0.0,)) -> list[Record]:
+    return [
+        record(
+            method,
+            config={"memory.budget": budget, "loss.tau": tau},
+            metrics={"validation_aa": budget + tau, "aa": 100 - tau},
+        )
+        for method, own in budgets.items()
+        for budget in own
+        for tau in taus
     ]
-    (group,) = groups_of([*records, record("joint")])
-    assert len(group.series) == MOST_SERIES + 2
-    best = max(scores, key=lambda budget: scores[budget])
-    assert [series.label for series in group.drawn] == ["joint", f"delome, budget {best}"]
+
+
+def test_of_many_runs_those_with_one_budget_are_drawn(record: Make) -> None:
+    budgets = {"delome": [*range(1, MOST_SERIES)], "ergnn": [1, 5, 9, 40], "cat": [5, 9, 60]}
+    (group,) = groups_of([*swept(record, budgets), record("joint", config={"memory.budget": None})])
+    labels = ["joint", "ergnn, budget 9", "cat, budget 9", "delome, budget 9"]
+    assert [series.label for series in group.drawn] == labels
+    assert group.fewer == "Of methods with a memory, rows with budget 9 are drawn."
+    assert len(group.series) == MOST_SERIES + 7
+
+
+def test_of_many_runs_with_one_budget_the_best_on_validation_nodes_are_drawn(record: Make) -> None:
+    records = swept(record, {"delome": [5, 9], "ergnn": [5, 9]}, [float(tau) for tau in range(MOST_SERIES)])
+    (group,) = groups_of(records)
+    labels = [f"{name}, budget 9, tau {MOST_SERIES - 1:.1f}" for name in ("ergnn", "delome")]
+    assert [series.label for series in group.drawn] == labels
+    assert group.fewer == "Of each method the row with budget 9 that is best on validation nodes is drawn."
+
+
+def test_budgets_that_no_method_shares_are_pointed_out(record: Make) -> None:
+    (group,) = groups_of(swept(record, {"delome": [*range(1, MOST_SERIES + 1)], "ergnn": [30, 40]}))
+    assert [series.label for series in group.drawn] == ["ergnn, budget 40", f"delome, budget {MOST_SERIES}"]
+    assert group.fewer.endswith(" is drawn. Budgets differ.")
+    (many,) = groups_of([record(method) for method in METHODS])
+    assert many.drawn == many.series and many.fewer == ""
+    (few,) = groups_of(swept(record, {"delome": [5, 9]}))
+    assert few.drawn == few.series and few.fewer == ""
 
 
 def test_a_file_is_called_by_its_name_without_folders_unless_another_has_it_too(record: Make) -> None:

@@ -173,11 +173,12 @@ def test_headlines_leave_out_what_is_asked_about_nodes_together(runs: Folder, re
 
 def test_a_method_that_learned_little_is_not_praised_for_forgetting_less(runs: Folder, record: Make) -> None:
     weak = record("ewc", metrics={"aa": 2.6, "af": 32.4, "seconds": 0.1, "bytes": 1.0})
-    near = record("cat", metrics={"aa": 73.3 - 1.9, "af": -1.0, "seconds": 1.0, "bytes": 500.0})
+    near = record("cat", metrics={"aa": 73.3 - 1.9, "af": -0.04, "seconds": 1.0, "bytes": 500.0})
     (found,) = read_contents([runs(weak, near, record())], []).comparisons
     assert [(card.title, card.whose) for card in found.cards] == [
         ("Highest AA", "delome"), ("Least forgetting", "cat"), ("Fastest", "cat"), ("Smallest memory", "cat")
     ]  # fmt: skip
+    assert found.cards[1].number == "0.0"
 
 
 def test_runs_that_are_left_out_are_counted_once_for_the_whole_page(runs: Folder, record: Make) -> None:

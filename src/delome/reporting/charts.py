@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from delome.reporting.labels import SIDES, sides_of
 from delome.reporting.looks import Look
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -156,23 +155,16 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
 
 
 def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = True) -> Spec:
-    """Points of cost and AA, each with its name beside it; on a logarithmic axis zero has a place, too."""
+    """Points of cost and AA, which a legend names: names beside them would cover each other wherever methods are
+    close, or the page is narrow. On a logarithmic axis zero has a place, too."""
     looks = _scales(series, "colour", "shape")
     across = {"field": "x", "type": "quantitative", "title": x, **_cost_axis([row["x"] for row in data], log)}
     words = [_told("label", "series"), _told("x", x, ",.4~g"), _told("mean", y, ".2f")]
-    up = _measure("mean", y)
-    sides = sides_of([(row["x"], row["mean"], row["label"]) for row in data], log)
-    data = [row | _beside(row["label"], side) for row, side in zip(data, sides, strict=True)]
-    mark = {"type": "point", "filled": True, "size": 110, "opacity": 0.95}
-    place = {part: {"expr": f"datum.{part}"} for part in ("align", "dx", "dy")}
-    layers: Data = [
-        {"mark": mark, "encoding": {"y": up, "color": looks["colour"], "shape": looks["shape"], "tooltip": words}},
-        {
-            "mark": {"type": "text", "limit": 150, "fontSize": 11, "baseline": "middle", **place},
-            "encoding": {"y": up, "text": {"field": "name", "type": "nominal"}},
-        },
-    ]
-    return _spec(data, layers, {"x": across}, height=300)
+    mark = {"type": "point", "filled": True, "size": 130, "opacity": 0.9}
+    encoding = {
+        "y": _measure("mean", y), "color": looks["colour"], "shape": looks["shape"], "tooltip": words
+    }  # fmt: skip
+    return _spec(data, [{"mark": mark, "encoding": encoding}], {"x": across}, height=300)
 
 
 def _cost_axis(values: Sequence[float], log: bool) -> Spec:
@@ -203,13 +195,6 @@ def round_values(values: Sequence[float]) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     between = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
     return [*([0.0] if min(values) <= 0 else []), *(between or [low])]
-
-
-def _beside(name: str, side: str) -> dict[str, Any]:
-    """Where the name of a point stands; a name that has no place is left to the tooltip."""
-    right, down = SIDES.get(side, (0.0, 0.0))
-    align = {1.0: "left", 0.0: "center", -1.0: "right"}[right]
-    return {"name": name if side in SIDES else "", "align": align, "dx": 10 * right, "dy": 13 * down}
 
 
 def heat_map(matrix: Sequence[Sequence[float]], limits: tuple[float, float]) -> Spec:

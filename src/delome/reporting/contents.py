@@ -205,9 +205,14 @@ def _selections(folders: Sequence[Path], called: Mapping[str, str], problems: li
                 problems.append(f"'{file}' is no selection of delome; it is left out")
 
 
+def _signed(value: float) -> str:
+    text = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if text[1:] == "0.0" else text
+
+
 CARDS = (
     ("aa", "Highest AA", "Average accuracy", lambda value: f"{value:.1f} %"),
-    ("af", "Least forgetting", "Average forgetting", lambda value: f"{value:+.1f}".replace("-", "−")),
+    ("af", "Least forgetting", "Average forgetting", _signed),
     ("seconds", "Fastest", "Seconds of a run", lambda value: f"{value:.1f} s"),
     ("bytes", "Smallest memory", "Kept for old tasks", in_bytes),
 )

@@ -189,4 +189,4 @@ def _figure(
     ]
     if data:
         series = [Drawn(each.series.label, each.series.method, each.series.look) for each in shown]
-        yield Figure(name, title, caption, charts.trade_off(data, series, x=axis, y=AA, log=log))
+        yield Figure(name, title, caption, charts.trade_off(data, series, x=axis, y=AA, log=log), legend=series)

@@ -29,14 +29,7 @@ def _legend(group: Group) -> list[Drawn]:
 
 def _band(group: Group) -> str:
     """What lines and bands are, if there are several seeds."""
-    return f"{BAND} " if any(len(each.row.seeds) > 1 for each in group.series) else ""
-
-
-def _fewer(group: Group) -> str:
-    """Says that not all rows are drawn."""
-    if len(group.drawn) == len(group.series):
-        return ""
-    return " Of each method the row with the best AA on validation nodes is drawn."
+    return BAND if any(len(each.row.seeds) > 1 for each in group.series) else ""
 
 
 def _curves(group: Group) -> Figure:
@@ -47,7 +40,7 @@ def _curves(group: Group) -> Figure:
             data.append({"label": each.label, "method": each.method} | point)
     spec = charts.lines(data, _drawn(group.drawn), x="after learning task", y=AA)
     switch = "Switch a method off above, and the axis adapts to the others." if len(group.drawn) > 1 else ""
-    caption = f"{_band(group)}{switch}{_fewer(group)}"
+    caption = " ".join(text for text in (_band(group), switch, group.fewer) if text)
     size = "wide" if len(group.drawn) > 1 else "half"
     return Figure(f"{group.name}-curve", "Average accuracy after each task", caption, spec, size, legend=_legend(group))
 
@@ -63,7 +56,7 @@ def _forgetting(group: Group) -> Iterator[Figure]:
     if len(data) > 1:
         spec = charts.bars(data, _drawn(group.drawn), x="average forgetting (AF), points")
         lines = "; lines are one standard deviation" if _band(group) else ""
-        caption = f"Mean change of earlier tasks since they were learned{lines}.{_fewer(group)}"
+        caption = f"Mean change of earlier tasks since they were learned{lines}. {group.fewer}".strip()
         yield Figure(f"{group.name}-forgetting", "Forgetting", caption, spec, "wide")
 
 
@@ -90,7 +83,7 @@ def _budgets(group: Group) -> Iterator[Figure]:
     if not any(own[0].budget for own in curves):
         return
     spec = charts.lines(data, series, x="memory rows per class", y=AA, log=True)
-    caption = f"{_band(group)}A method without a budget is a level line."
+    caption = f"{_band(group)} A method without a budget is a level line.".strip()
     yield Figure(f"{group.name}-budgets", "Accuracy against memory budget", caption, spec, "wide", legend=series)
 
 
@@ -113,7 +106,8 @@ def _trade_offs(group: Group) -> Iterator[Figure]:
                 data.append({"label": each.label, "method": each.method, "x": cost[0], "mean": accuracy[0]})
         if data:
             spec = charts.trade_off(data, _drawn(group.drawn), x=axis, y=AA)
-            yield Figure(f"{group.name}-{metric}", title, caption + _fewer(group), spec, legend=_legend(group))
+            said = f"{caption} {group.fewer}".strip()
+            yield Figure(f"{group.name}-{metric}", title, said, spec, legend=_legend(group))
 
 
 def _matrices(group: Group) -> Iterator[Figure]:

@@ -23,7 +23,7 @@ BACKBONE = "backbone"
 """What runs that are drawn together must share too, as far as they have one."""
 
 MOST_SERIES = 16
-"""In one figure: of more, each method is drawn with the parameters that did best on validation nodes."""
+"""In one figure."""
 
 BESIDE = ("dataset", "setting", "method", "selection")
 """Columns of a table that are not part of a label."""
@@ -71,13 +71,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs on the same stream of tasks in the same setting: the table of all, and the series that are drawn."""
+    """Runs on the same stream of tasks in the same setting: the table of all, the series that are drawn, and which
+    these are if they are not all."""
 
     name: str
     title: str
     table: ResultTable
     series: list[Series]
     drawn: list[Series]
+    fewer: str
 
     @property
     def tasks(self) -> int:
@@ -123,7 +125,7 @@ def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None
         known = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
         table = tabulate(own, metrics=known)
         series = _series(table, looks, called or {})
-        found.append(Group(name, title, table, series, _drawn(series)))
+        found.append(Group(name, title, table, series, *_drawn(series)))
     return found
 
 
@@ -181,15 +183,32 @@ def _differing(rows: Sequence[Row], columns: Iterable[str]) -> list[str]:
     return [column for column in columns if len({str(row.settings.get(column)) for row in rows}) > 1]
 
 
-def _drawn(series: list[Series]) -> list[Series]:
+def _drawn(series: list[Series]) -> tuple[list[Series], str]:
+    """Series for figures, and which: of many those with one budget, and of still too many the best of each method."""
     if len(series) <= MOST_SERIES:
-        return series
+        return series, ""
+    budget = _shared_budget(series)
+    of_budget = "" if budget is None else f" with budget {budget}"
+    drawn = [each for each in series if budget is None or each.budget in (budget, None)]
+    if len(drawn) <= MOST_SERIES:
+        return drawn, f"Of methods with a memory, rows{of_budget} are drawn."
     best: dict[str, Series] = {}
-    for each in series:
+    for each in drawn:
         before = best.get(each.method)
         if before is None or _validated(each) > _validated(before):
             best[each.method] = each
-    return list(best.values())
+    unlike = " Budgets differ." if len({each.budget for each in best.values()} - {None}) > 1 else ""
+    said = f"Of each method the row{of_budget} that is best on validation nodes is drawn.{unlike}"
+    return [*best.values()], said if len(best) < len(series) else ""
+
+
+def _shared_budget(series: Sequence[Series]) -> int | None:
+    """The largest budget that every method with a memory was run with."""
+    budgets: dict[str, set[int]] = {}
+    for each in series:
+        if each.budget is not None:
+            budgets.setdefault(each.method, set()).add(each.budget)
+    return max(set.intersection(*budgets.values()), default=None) if budgets else None
 
 
 def _validated(series: Series) -> float:
