@@ -268,6 +268,25 @@ def test_what_memories_give_away_is_a_section_of_its_own(
     assert opened(reports["sweep"]).page.locator("#leaks").count() == 0
 
 
+def test_figures_in_files_have_room_for_their_text(reports: dict[str, Path], browser: Any, tmp_path: Path) -> None:
+    drawn = delome.report(reports["sweep"].parent, out=tmp_path / "r.html", figures=tmp_path / "drawn").figures
+    page = browser.new_page()
+    boxes = (
+        "all => all.map(each => { const b = each.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]})"
+    )
+    for file in [file for file in drawn if file.suffix == ".svg"]:
+        page.goto(file.as_uri())
+        ((_, _, width, height),) = page.eval_on_selector_all("svg", boxes)
+        texts = page.eval_on_selector_all("text", boxes)
+        assert texts and all(x0 >= 0 and y0 >= 0 and x1 <= width and y1 <= height for x0, y0, x1, y1 in texts), (
+            file.name
+        )
+        for k, (x0, y0, x1, y1) in enumerate(texts):
+            # boxes are as high as the tallest letters of a font
+            assert not any(x0 < b[2] and b[0] < x1 and y0 + 2 < b[3] and b[1] + 2 < y1 for b in texts[:k]), file.name
+    page.close()
+
+
 def test_a_page_is_printed_in_black_on_white(reports: dict[str, Path], opened: Callable[..., Opened]) -> None:
     page = opened(reports["sweep"], "dark").page
     page.emulate_media(media="print", color_scheme="dark")

@@ -12,6 +12,7 @@ from delome.reporting.looks import Look
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+INK = "currentColor"
 HIDDEN = "hidden"
 """The parameter of a figure that lists the methods which are switched off."""
 MOST_NUMBERS = 12
@@ -26,8 +27,8 @@ class Figure:
     """A figure: its name in links and files, what stands above and below it, and its specification.
 
     ``size`` is ``wide``, ``half`` or ``cell``, the share of a page that it takes; ``limits`` are those of the colours
-    of a heat map, its own and those of all it is compared with; the ``legend`` is shown on a page, and files have
-    their own. A figure of one ``method`` disappears with it when it is switched off.
+    of a heat map, its own and those of all it is compared with; the ``legend`` stands below it. A figure of one
+    ``method`` disappears with it when it is switched off.
     """
 
     name: str
@@ -54,23 +55,16 @@ class Drawn:
     look: Look
 
 
-def config(ink: str = "currentColor") -> Spec:
+def config(ink: str = INK, font: str = FONT) -> Spec:
     """What all figures share; on a page the ink is that of the text around them, also in the dark and on paper."""
     axis = {f"{part}Color": ink for part in ("label", "title", "grid", "domain", "tick")}
     quiet = {"gridOpacity": 0.13, "domainOpacity": 0.35, "tickOpacity": 0.35}
     text = {"titleFontWeight": 500, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 190}
     return {
-        "font": FONT,
+        "font": font,
         "background": None,
         "view": {"stroke": None},
         "axis": axis | quiet | text,
-        "legend": {
-            "labelColor": ink,
-            "titleColor": ink,
-            "labelFontSize": 12,
-            "labelLimit": 300,
-            "symbolStrokeWidth": 2,
-        },
         "text": {"color": ink, "fontSize": 12},
         "title": {"color": ink},
     }
@@ -136,7 +130,7 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
             "encoding": {"x": across, "color": looks["colour"], "tooltip": words},
         },
         {
-            "mark": {"type": "rule", "strokeWidth": 1.5, "color": "currentColor"},
+            "mark": {"type": "rule", "strokeWidth": 1.5, "color": INK},
             "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
         },
     ]
@@ -144,7 +138,7 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
         layers.append(
             {
                 "transform": [{"filter": "datum.reported != null"}],
-                "mark": {"type": "tick", "thickness": 3, "color": "currentColor", "size": 22},
+                "mark": {"type": "tick", "thickness": 3, "color": INK, "size": 22},
                 "encoding": {
                     "x": {"field": "reported", "type": "quantitative"},
                     "tooltip": [_told("label", "series"), _told("reported", "reported", ".1f")],
@@ -249,26 +243,6 @@ def scatter(data: Data, looks: Mapping[str, Look], limits: Mapping[str, tuple[fl
     spec = _spec(data, [{"mark": mark, "encoding": encoding}], {}, height=250)
     del spec["transform"]
     return spec
-
-
-def with_legend(spec: Spec) -> Spec:
-    """The specification for a file of its own, which no list of methods stands beside: with a legend, in black."""
-    found: Spec = _inked(spec)
-    found |= {"config": config("#222222") | {"background": "white"}, "padding": 8}
-    found["width"] = 420
-    return found
-
-
-def _inked(part: Any) -> Any:
-    if isinstance(part, dict):
-        changed = {name: _inked(value) for name, value in part.items()}
-        if changed.get("field") in ("label", "group") and "scale" in changed and "legend" in changed:
-            # symbols would be as faint as the bands that share the scale
-            changed["legend"] = {"orient": "bottom", "columns": 2, "title": None, "symbolOpacity": 1}
-        return changed
-    if isinstance(part, list):
-        return [_inked(each) for each in part]
-    return "#222222" if part == "currentColor" else part
 
 
 def _spec(data: Data, layers: Data, shared: Spec, height: Any) -> Spec:
