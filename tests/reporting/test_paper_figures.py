@@ -82,7 +82,7 @@ def test_a_table_is_drawn_as_bars_with_what_was_reported() -> None:
     assert figure.spec["data"]["values"] == [
         {"label": "DeLoMe", "method": "delome", "mean": 50.0, "std": 0.5, "low": 49.5, "high": 50.5, "reported": 50.6}
     ]
-    assert figure.spec["layer"][-1]["mark"]["type"] == "tick" and "Ticks were reported" in figure.caption
+    assert figure.spec["layer"][-1]["mark"]["type"] == "tick" and "Ticks mark reported values" in figure.caption
     (figure,) = paper_figures(document([row("DeLoMe", numbers(50.0))]))
     assert figure.spec["layer"][-1]["mark"]["type"] == "rule"
 

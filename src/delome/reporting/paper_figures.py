@@ -12,8 +12,8 @@ from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of, look
 from delome.reporting.names import short_names
 from delome.reporting.paper import HEADINGS
 
-HOLLOW = "Hollow points were reported."
-TICK = "Ticks were reported."
+HOLLOW = "Hollow points mark reported values."
+TICK = "Ticks mark reported values."
 
 
 def series_of(found: Mapping[str, Any]) -> dict[str, Drawn]:
