@@ -28,7 +28,7 @@ class Figure:
 
     ``size`` is ``wide``, ``half`` or ``cell``, the share of a page that it takes; ``limits`` are those of the colours
     of a heat map, its own and those of all it is compared with; the ``legend`` stands below it. A figure of one
-    ``method`` disappears with it when it is switched off.
+    ``method`` disappears with it when it is switched off. A ``hint`` at what can be done with it is not printed.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Figure:
     shared_limits: tuple[float, float] | None = None
     legend: Sequence[Drawn] = ()
     method: str = ""
+    hint: str = ""
 
     @property
     def file_name(self) -> str:

@@ -29,7 +29,7 @@ def experiment_parts(found: Mapping[str, Any]) -> Iterator[Table | str]:
     of_all, notes = footnotes(found["rows"])
     for dataset, name in _datasets(found).items():
         rows = _rows(found, dataset)
-        metrics, reported = list(rows[0]["metrics"]), _reported(rows)
+        metrics, reported = list(rows[0]["metrics"]), known(rows, "reported")
         for together in [[each] for each in metrics] if reported else [metrics]:
             drawn = Table(title=literal(f"{found['title']}: {name}"))
             heads, lines = _content(found, dataset, together)
@@ -91,8 +91,8 @@ def _rows(found: Mapping[str, Any], dataset: str) -> list[Mapping[str, Any]]:
     return [row for row in found["rows"] if row["dataset"] == dataset]
 
 
-def _reported(rows: Rows, number: str = "reported") -> set[str]:
-    """Metrics of which the paper reports something, or of which there is another number."""
+def known(rows: Rows, number: str) -> set[str]:
+    """Metrics of which some row has such a number: one that is reported, or a difference."""
     numbers = [each for row in rows for each in row["metrics"].items()]
     return {name for name, each in numbers if each.get(number) is not None}
 
@@ -102,7 +102,7 @@ def _content(
 ) -> tuple[list[str], list[list[str]]]:
     """Headings and lines of a table with some metrics, or all; columns that would be empty are left out."""
     rows = _rows(found, dataset)
-    reported, compared = _reported(rows), _reported(rows, "difference")
+    reported, compared = known(rows, "reported"), known(rows, "difference")
     metrics = list(rows[0]["metrics"]) if metrics is None else metrics
     placed = any(row["x"] is not None for row in rows)
     # an axis may be explained behind a colon

@@ -40,9 +40,10 @@ def _curves(group: Group) -> Figure:
             data.append({"label": each.label, "method": each.method} | point)
     spec = charts.lines(data, _drawn(group.drawn), x="after learning task", y=AA)
     switch = "Switch a method off above, and the axis adapts to the others." if len(group.drawn) > 1 else ""
-    caption = " ".join(text for text in (_band(group), switch, group.fewer) if text)
+    caption = f"{_band(group)} {group.fewer}".strip()
     size = "wide" if len(group.drawn) > 1 else "half"
-    return Figure(f"{group.name}-curve", "Average accuracy after each task", caption, spec, size, legend=_legend(group))
+    name, title = f"{group.name}-curve", "Average accuracy after each task"
+    return Figure(name, title, caption, spec, size, legend=_legend(group), hint=switch)
 
 
 def _forgetting(group: Group) -> Iterator[Figure]:

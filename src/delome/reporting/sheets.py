@@ -11,7 +11,7 @@ from delome.experiment.selection import in_words
 from delome.reporting.formats import heading
 from delome.reporting.looks import Look
 from delome.reporting.names import short_name, short_names
-from delome.reporting.paper import HEADINGS, with_spread
+from delome.reporting.paper import HEADINGS, known, with_spread
 from delome.reporting.paper_figures import series_of
 from delome.reporting.paper_notes import conditions, footnotes, marks
 from delome.reporting.series import Group
@@ -89,15 +89,16 @@ def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
         rows = [row for row in found["rows"] if row["dataset"] == dataset]
         placed = any(row["x"] is not None for row in rows)
         metrics = list(rows[0]["metrics"])
-        reported = {name for name in metrics if any(row["metrics"][name]["reported"] is not None for row in rows)}
+        reported, compared = known(rows, "reported"), known(rows, "difference")
         heads = ["method", *([str(found["x"])] if placed else [])]
         for name in metrics:
             title = HEADINGS.get(name, name)
-            heads += [f"{title} reported", f"{title} measured", "difference"] if name in reported else [title]
+            heads += [f"{title} reported", f"{title} measured"] if name in reported else [title]
+            heads += ["difference"] if name in compared else []
         cells = []
         for row in rows:
             label = Cell(row["label"], look=series[row["label"]].look, notes=marks(row, notes))
-            cells.append([label, *_paper_cells(row, metrics, reported, placed)])
+            cells.append([label, *_paper_cells(row, metrics, reported, compared, placed)])
         yield Sheet(names[dataset], heads, cells, notes=conditions(rows, found["form"]))
 
 
@@ -117,20 +118,19 @@ def selection_sheet(found: Mapping[str, Any], called: Mapping[str, str]) -> Shee
     return Sheet(title, ["candidate", "AA on validation nodes", ""], rows)
 
 
-def _paper_cells(row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], placed: bool) -> list[Cell]:
+def _paper_cells(
+    row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], compared: set[str], placed: bool
+) -> list[Cell]:
     line = [Cell("" if row["x"] is None else f"{row['x']:.4g}")] if placed else []
     for name in metrics:
         numbers = row["metrics"][name]
-        measured = _written(numbers["measured"], numbers.get("std"), name)
-        if name not in reported:
-            line.append(measured)
-            continue
-        difference = numbers["difference"]
-        line += [
-            _written(numbers["reported"], numbers.get("reported_std"), name),
-            measured,
-            Cell("" if difference is None else f"{difference:+.1f}".replace("-", "−"), within=numbers["within"]),
-        ]
+        if name in reported:
+            line.append(_written(numbers["reported"], numbers.get("reported_std"), name))
+        line.append(_written(numbers["measured"], numbers.get("std"), name))
+        if name in compared:
+            difference = numbers["difference"]
+            text = "" if difference is None else f"{difference:+.1f}".replace("-", "−")
+            line.append(Cell(text, within=numbers["within"]))
     return line
 
 
