@@ -207,6 +207,18 @@ def test_a_page_with_experiments_calls_methods_as_the_paper_does(runs: Folder, r
     assert [each.label for each in read_contents([place], []).methods] == ["finetune", "delome", "tpp"]
 
 
+def test_a_page_is_headed_by_its_methods_and_datasets(runs: Folder, record: Make) -> None:
+    def title(*records: Record) -> str:
+        return read_contents([runs(*records)], []).title
+
+    digits, til = record(), record(config={"setting": "til"})
+    assert title(digits) == "delome on digits · CIL"
+    assert title(digits, til, record("ewc")) == "2 methods on digits"
+    others = [record(config={"dataset": f"file:a/{name}.npz"}) for name in "xyz"]
+    assert title(digits, til, *others[:2]) == "delome on digits, x, y"
+    assert title(digits, *others) == "delome on 4 datasets"
+
+
 def test_headlines_say_that_several_methods_are_best(runs: Folder, record: Make) -> None:
     same = [record(method, metrics={"aa": 99.72}) for method in ("ergnn", "delome")]
     (card, *_) = read_contents([runs(*same, record("cat"))], []).comparisons[0].cards

@@ -24,7 +24,7 @@ from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
 from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
-from delome.reporting.names import shown_method
+from delome.reporting.names import short_names, shown_method
 from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.paper_notes import commands, footnotes
 from delome.reporting.repeating import command_of
@@ -162,7 +162,10 @@ def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
         return f"Experiments of the paper: {named}"
     methods = in_order(series.method for group in groups for series in group.series)
     named = methods[0] if len(methods) == 1 else counted(len(methods), "method")
-    return f"{named} on {groups[0].title}" if len(groups) == 1 else f"{named} on {counted(len(groups), 'stream')}"
+    if len(groups) == 1:
+        return f"{named} on {groups[0].title}"
+    datasets = short_names(str(group.table.rows[0].settings["dataset"]) for group in groups).values()
+    return f"{named} on {', '.join(datasets) if len(datasets) <= 3 else counted(len(datasets), 'dataset')}"
 
 
 def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Experiment]:

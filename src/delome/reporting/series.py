@@ -109,19 +109,13 @@ class Group:
 def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None) -> list[Group]:
     """Finished runs that a selection has not only tried, in groups; ``called`` has other names of methods."""
     shown = _by_backbone([record for record in records if record.finished and not record.candidate])
+    keys = sorted(shown, key=lambda key: sum(_is_odd(*pair) for pair in key[2:] if pair[0] in USUAL))
     looks = looks_of(str(record.config["method"]) for own in shown.values() for record in own)
-    names = short_names(str(own[0].config["dataset"]) for own in shown.values())
+    names = short_names(key[0] for key in keys)
     found = []
-    for number, (key, own) in enumerate(shown.items(), start=1):
-        dataset, setting, how = names[key[0]], key[1], dict(key[2:])
-        others = [dict(other[2:]) for other in shown if other[:2] == key[:2]]
-        told_apart = [
-            f"{name} {value}"
-            for name, value in how.items()
-            if value not in (None, USUAL.get(name)) and any(other[name] != value for other in others)
-        ]
-        title = ", ".join([f"{dataset} · {setting.upper()}", *told_apart])
-        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{dataset}-{setting}").strip("-")[:60]
+    for number, (key, title) in enumerate(zip(keys, _titles(keys, names), strict=True), start=1):
+        own = shown[key]
+        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{names[key[0]]}-{key[1]}").strip("-")[:60]
         known = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
         table = tabulate(own, metrics=known)
         series = _series(table, looks, called or {})
@@ -131,6 +125,23 @@ def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None
 
 Key = tuple[Any, ...]
 """Dataset and setting of a group, and then how its runs were measured, as pairs of a name and a value."""
+
+
+def _titles(keys: Sequence[Key], names: Mapping[str, str]) -> list[str]:
+    """Titles of groups: of how they were measured, what is needed to tell them apart."""
+    titles = [f"{names[dataset]} · {setting.upper()}" for dataset, setting, *_ in keys]
+    for place in range(2, len(keys[0]) if keys else 0):
+        for title in {each for each in titles if titles.count(each) > 1}:
+            alike = [number for number, each in enumerate(titles) if each == title]
+            if len({keys[number][place] for number in alike}) > 1:
+                for number in alike:
+                    name, value = keys[number][place]
+                    titles[number] += f", {name} {value}" if _is_odd(name, value) else ""
+    return titles
+
+
+def _is_odd(name: str, value: Any) -> bool:
+    return value not in (None, USUAL.get(name))
 
 
 def _key(record: Record) -> Key:
