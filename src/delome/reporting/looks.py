@@ -77,17 +77,14 @@ def looks_of(methods: Iterable[str]) -> dict[str, Look]:
     >>> looks_of(["delome"])["delome"].colour
     '#d55e00'
     """
-    known = list(METHODS)
+    wanted = in_order(methods)
     found: dict[str, Look] = {}
-    behind = len(known)
-    for name in in_order(methods):
-        if name in known:
-            place = known.index(name)
-        else:
-            place, behind = behind, behind + 1
+    for place, name in enumerate([*METHODS, *(name for name in wanted if name not in METHODS)]):
         shape, dash = SHAPES[place % len(SHAPES)], DASHES[ROUNDS[place // len(SHAPES) % len(DASHES)]]
-        found[name] = Look(OWN.get(name, COLOURS[place % len(COLOURS)]), shape, dash)
-    return found
+        taken = {look.colour for look in found.values() if look.shape == shape}
+        free = [colour for colour in COLOURS if colour not in taken]
+        found[name] = Look(OWN.get(name, free[0] if free else COLOURS[place % len(COLOURS)]), shape, dash)
+    return {name: found[name] for name in wanted}
 
 
 def looks_of_rows(methods: Sequence[str], looks: Mapping[str, Look]) -> list[Look]:
