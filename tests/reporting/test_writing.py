@@ -133,6 +133,17 @@ def test_a_folder_without_runs_is_refused_and_damage_is_pointed_out(
     assert "there is no report: there are no finished runs" in caplog.messages[-1]
 
 
+def test_an_experiment_of_another_version_is_left_out_with_advice(tmp_path: Path, runs: Folder, record: Make) -> None:
+    (tmp_path / "paper").mkdir()
+    write_document(
+        tmp_path / "paper/cil.json", KIND, {"name": "cil", "notes": [], "rows": [{"label": "x", "notes": [1]}]}
+    )
+    problems: list[str] = []
+    assert read_contents([runs(record())], problems).experiments == []
+    (said,) = problems
+    assert said.endswith("of another version; it is left out: 'delome paper' writes it again, and repeats no run")
+
+
 def test_what_cannot_be_read_is_a_note(tmp_path: Path, runs: Folder, record: Make) -> None:
     (tmp_path / "selections").mkdir()
     (tmp_path / "selections/x.json").write_text("{}")

@@ -183,7 +183,8 @@ def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Exper
                 sheets, figures = list(paper_sheets(document)), paper_figures(document)
                 yield Experiment(document, sheets, figures, *footnotes(rows), commands(rows))
         except WRONG:
-            problems.append(f"'{document['file']}' is damaged, or of another version; it is left out")
+            again = "'delome paper' writes it again, and repeats no run"
+            problems.append(f"'{document['file']}' is damaged, or of another version; it is left out: {again}")
 
 
 def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
