@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from delome.reporting.names import short_name
 from delome.reporting.paper import with_spread
 
 RESULTS = Path("benchmarks/results/paper")
@@ -35,8 +36,8 @@ def table(lines: Lines, metric: str) -> str:
     datasets = list(dict.fromkeys(line["dataset"] for line in lines))
     if any(line["x"] for line in lines):
         curves = [[line for line in lines if line["dataset"] == dataset] for dataset in datasets]
-        return "\n".join(_table(own, "x", short(own[0]["dataset"]), lambda x: f"{float(x):.3g}") for own in curves)
-    return _table(lines, "dataset", "", short)
+        return "\n".join(_table(own, "x", short_name(own[0]["dataset"]), lambda x: f"{float(x):.3g}") for own in curves)
+    return _table(lines, "dataset", "", short_name)
 
 
 def _table(lines: Lines, across: str, corner: str, heading: Callable[[str], str]) -> str:
@@ -45,15 +46,6 @@ def _table(lines: Lines, across: str, corner: str, heading: Callable[[str], str]
     found = ["| " + " | ".join([corner, *map(heading, columns)]) + " |", "|---|" + "---:|" * len(columns)]
     found += ["| " + " | ".join([row, *(cells.get((row, each), "–") for each in columns)]) + " |" for row in rows]
     return "\n".join(found) + "\n"
-
-
-def short(dataset: str) -> str:
-    """A dataset without its path.
-
-    >>> short("file:data/cora70.npz"), short("digits")
-    ('cora70', 'digits')
-    """
-    return re.sub(r"^file:(.*/)?|\.npz.*$", "", dataset)
 
 
 def _cell(line: dict[str, str]) -> str:
@@ -83,7 +75,9 @@ def keep(folder: Path, results: Path, name: str) -> None:
         fresh, kept = {key(line): line for line in read(file)}, place / file.name
         before = {key(line): line for line in (read(kept) if kept.exists() else [])}
         with kept.open("w", encoding="utf-8", newline="") as opened:
-            writer = csv.DictWriter(opened, list(next(iter(fresh.values()))), lineterminator="\n")
+            # versions differ in what they write beside the numbers
+            columns = dict.fromkeys(name for line in (*fresh.values(), *before.values()) for name in line)
+            writer = csv.DictWriter(opened, columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows((before | fresh).values())  # what is measured again stays where it was
 

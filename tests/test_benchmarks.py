@@ -118,6 +118,16 @@ def test_measured_numbers_are_written_between_their_markers(reported, tmp_path):
     reported.keep(tmp_path / "run", kept, "mine")
     reported.write(page, kept)
     assert "| EWC | 12.3 ± 0.5 | 30.0 ± 1.0 |\n| DeLoMe | – | – |\n<!-- end -->" in page.read_text()
+    # files of versions that write more or fewer columns are kept together
+    for head, line in (
+        (f"{lines[0]},within", "digits,EWC,,aa,31.0,,1,,,,yes"),
+        (lines[0], "digits,MAS,,aa,32.0,,1,,,"),
+    ):
+        (tmp_path / "run/paper/cil.csv").write_text(f"{head}\n{line}\n")
+        reported.keep(tmp_path / "run", kept, "mine")
+    reported.write(page, kept)
+    assert "| EWC | 12.3 ± 0.5 | 31.0 |\n| DeLoMe | – | – |\n| MAS | – | 32.0 |" in page.read_text()
+    assert [line["within"] for line in reported.read(kept / "mine/cil.csv")].count("yes") == 1
 
 
 def test_a_curve_is_a_table_of_its_places_for_each_dataset(reported):

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from delome.paper.experiment import NAMES
+from delome.paper.measured import KIND
+from delome.persistence.documents import write_document
 
 Cli = Callable[..., Any]
 SMALL = "synthetic:nodes=60,classes=4"
@@ -28,13 +30,13 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     outcome = cli(*asked)
     assert outcome.code == 0, outcome.err
     assert "lossless × debiased" in outcome.out
-    assert "left out: 4 of 5 seeds, tasks after the first 5, if there are more" in outcome.out
+    assert "Seeds: 1; the paper has 5." in outcome.out and "Left out" not in outcome.out  # of two tasks
     assert "numbers as CSV, JSON, Markdown and LaTeX: paper/paper" in outcome.out
     assert "is done" in outcome.err
     again = cli(*asked, "--json")
     assert "is done" not in again.err
     (found,) = json.loads(again.out)["experiments"]
-    assert found["command"].startswith("delome paper ablation --datasets")
+    assert all(row["command"].startswith("delome paper ablation --datasets") for row in found["rows"])
     assert len(found["rows"]) == 6 and all(row["metrics"]["aa"]["seeds"] == 1 for row in found["rows"])
     written = json.loads((folder / "paper/paper/ablation.json").read_text())
     assert written["rows"] == found["rows"]
@@ -54,14 +56,31 @@ def test_other_datasets_and_methods_are_added_to_what_was_measured(cli: Cli, fol
     assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC")]
     (found,) = json.loads(cli(*asked, "--datasets", other, "--methods", "joint").out)["experiments"]
     assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC"), (other, "Joint")]
-    (ewc,) = [row for row in found["rows"] if row["label"] == "EWC"]
-    assert [found["notes"][number - 1] for number in ewc["notes"]] == [
-        "No parameter was selected: they are our defaults."
-    ]
+    assert "Not selected, our defaults: EWC." in (folder / "paper/paper/cil.md").read_text()
     assert len((folder / "paper/paper/cil.csv").read_text().splitlines()) == 1 + 2 * 4
     replaced = cli(*asked, "--datasets", other, "--methods", "joint", "--set", "lr=0.1")
-    assert "what was measured in another way before is replaced" in replaced.err
-    assert places(json.loads(replaced.out)["experiments"][0]) == [(other, "Joint")]
+    assert f"rows of {other} that were measured in another way before are replaced" in replaced.err
+    (found,) = json.loads(replaced.out)["experiments"]
+    assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC"), (other, "Joint")]
+    assert [row["settings"] for row in found["rows"]] == [["epochs=1"]] * 3 + [["epochs=1", "lr=0.1"]]
+    page = (folder / "paper/report.html").read_text()
+    assert page.count("delome paper cil") == 3 and "--methods joint,ewc" in page and "--methods finetune" in page
+
+
+def test_what_is_run_quickly_and_wholly_is_run_once_if_the_stream_is_short(cli: Cli) -> None:
+    asked = ("paper", "cil", *QUICK[:-1], "--methods", "finetune")
+    assert "is done" in cli(*asked, "--quick").err
+    again = cli(*asked, "--seeds", "1", "--select", "none")
+    assert again.code == 0 and "is done" not in again.err
+
+
+def test_a_document_of_another_version_is_replaced_with_a_note(cli: Cli, folder: Path) -> None:
+    (folder / "paper/paper").mkdir(parents=True)
+    older = {"name": "cil", "rows": [{"dataset": "digits", "label": "EWC", "x": None, "notes": [1]}], "notes": [""]}
+    write_document(folder / "paper/paper/cil.json", KIND, older)
+    outcome = cli("paper", "cil", *QUICK, "--methods", "finetune", "--json")
+    assert outcome.code == 0 and "is of another version and is replaced" in outcome.err
+    assert [row["label"] for row in outcome.document["experiments"][0]["rows"]] == ["Fine-tune"]
 
 
 def test_seconds_are_measured_one_run_at_a_time(cli: Cli, folder: Path) -> None:
@@ -70,7 +89,7 @@ def test_seconds_are_measured_one_run_at_a_time(cli: Cli, folder: Path) -> None:
     expected = json.loads(cli("paper", "cil,time", *asked, "--dry-run").out)
     assert (len(expected["runs"]), expected["finished"]) == (1, 1)
     (found,) = json.loads(cli("paper", "time", *asked).out)["experiments"]
-    assert found["notes"][-1].startswith("Measured one run at a time on ")
+    assert found["rows"][0]["notes"][-1].startswith("Measured one run at a time on ")
     (run,) = found["rows"][0]["runs"]
     assert (folder / "paper/time" / run / "seed-0/result.json").exists()
 
@@ -80,7 +99,7 @@ def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
     assert cli(*asked).code == 0
     file = folder / "paper/paper/embeddings.json"
     before = json.loads(file.read_text())
-    assert {point["panel"].partition(": ")[2] for point in before["points"]} == {
+    assert {point["panel"] for point in before["points"]} == {
         "nodes of the task",
         "random nodes",
         "SSM-uniform",
@@ -90,8 +109,19 @@ def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
     assert again.code == 0 and "training on the first task" not in again.err
     assert json.loads(file.read_text())["points"] == before["points"]
     other = cli(*asked, "--set", "columns=2", "--json")
-    assert "training on the first task" in other.err and other.document["experiments"][0]["settings"] == ["columns=2"]
+    assert "training on the first task" in other.err
+    assert all(row["settings"] == ["columns=2"] for row in other.document["experiments"][0]["rows"])
     assert json.loads(file.read_text())["points"] != before["points"]
+
+
+def test_a_map_says_that_it_has_neither_runs_nor_seeds(cli: Cli) -> None:
+    asked = ("paper", "embeddings", "--datasets", SMALL, "--dry-run")
+    outcome = cli(*asked)
+    assert outcome.out.startswith("0 runs to do") and "embeddings has no runs to count: its map takes" in outcome.err
+    assert "do not change it" not in outcome.err
+    for option in (("--seeds", "3"), ("--select", "honest")):
+        assert "embeddings is one map without runs: --seeds and --select do not change it" in cli(*asked, *option).err
+    assert "embeddings" not in cli("paper", "cil", *asked[2:], "--seeds", "1", "--methods", "joint").err
 
 
 def test_nothing_is_run_when_asked_what_would_be(cli: Cli, folder: Path) -> None:

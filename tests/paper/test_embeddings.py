@@ -20,7 +20,7 @@ def test_memories_and_nodes_share_a_map(experiment, toy_stream: TaskStream) -> N
     assert [row["label"] for row in rows] == ["random nodes", "SSM-uniform", "DeLoMe"]
     counts = Counter(point["panel"] for point in points)
     # two classes of 40 nodes, of which 24 are for training; five rows of each in a memory
-    assert counts == {f"toy: {ORIGINAL}": 48, "toy: random nodes": 10, "toy: SSM-uniform": 10, "toy: DeLoMe": 10}
+    assert counts == {ORIGINAL: 48, "random nodes": 10, "SSM-uniform": 10, "DeLoMe": 10}
     assert {point["group"] for point in points} == {"0", "1"}
     of_delome = rows[2]["metrics"]["same_class"]["measured"]
     assert of_delome == 100.0  # the classes are far apart

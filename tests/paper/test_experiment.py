@@ -89,18 +89,31 @@ def test_a_quick_experiment_says_what_it_leaves_out() -> None:
     configs = [cell.config for cell in quick.cells()]
     assert [config.budget for config in configs] == [5, 15, 60]
     assert all(config.seeds == [0] and config.tasks == 5 for config in configs)
-    assert quick.left_out == ["4 of 5 seeds", "tasks after the first 5, if there are more", "all but 3 budgets"]
-    assert load_experiment("budget-cil").asked(["digits"]).left_out == ()
+    assert quick.left_out_of("digits") == ["tasks after the first 5", "all but 3 budgets"]
+    assert load_experiment("budget-cil").asked(["digits"]).left_out_of("digits") == []
     two = load_experiment("cil").asked(["digits"], seeds=2, quick=True)
-    assert two.left_out[0] == "3 of 5 seeds" and two.cells()[0].config.seeds == [0, 1]
+    assert two.cells()[0].config.seeds == [0, 1]
+
+
+def test_a_stream_without_more_tasks_is_run_whole() -> None:
+    whole, quick = load_experiment("cil"), load_experiment("cil").asked(["digits", "cora_ml"], ["joint"], quick=True)
+    cut = quick.with_lengths({"digits": 5, "cora_ml": 6})
+    assert [cell.config.tasks for cell in cut.cells()] == [None, 5]
+    assert [cut.left_out_of(dataset) for dataset in ("digits", "cora_ml")] == [[], ["tasks after the first 5"]]
+    (same,) = whole.asked(["digits"], ["joint"]).cells()
+    assert cut.cells()[0].config.digest == same.config.digest
 
 
 def test_rows_are_chosen_by_method_or_label() -> None:
     experiment = load_experiment("cil")
+    assert [row.label for row in experiment.asked(methods=["DeLoMe"]).rows] == ["DeLoMe"]
+    both = experiment.asked(methods=["DeLoMe (our defaults)", "DeLoMe"])
+    assert [row.label for row in both.rows] == ["DeLoMe", "DeLoMe (our defaults)"]
     assert [row.label for row in experiment.asked(methods=["delome"]).rows] == ["DeLoMe", "DeLoMe (our defaults)"]
     assert [row.label for row in experiment.asked(methods=["ewc", "Fine-TUNE"]).rows] == ["Fine-tune", "EWC"]
-    with pytest.raises(ParameterError, match="unknown method in experiment cil 'hpn"):
+    with pytest.raises(ParameterError, match="unknown method in experiment cil 'hpn") as refused:
         experiment.asked(methods=["hpns"])
+    assert str(refused.value).count("analytic") == 1
 
 
 def test_parameters_are_set_where_a_method_has_them() -> None:

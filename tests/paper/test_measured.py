@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from delome.commands.paper import paper
 from delome.experiment.seed_folder import finished_result
 from delome.paper.experiment import Cell, load_experiment
-from delome.paper.measured import comma_separated, compared, described, measure
+from delome.paper.measured import comma_separated, compared, described, measure, measured_otherwise, merged
 
 SMALL = "synthetic:nodes=60,classes=4"
 
@@ -62,7 +63,15 @@ def test_seconds_are_those_of_a_tasks_memory_and_of_all_evaluations() -> None:
     assert measure(without, "memory_seconds") == 0.0
 
 
-def test_notes_are_numbered_and_touch_the_rows_they_name() -> None:
+def test_there_is_no_difference_between_the_first_tasks_and_all() -> None:
+    experiment = load_experiment("cil").asked(["corafull"], ["joint"], quick=True)
+    for lengths, given in (({"corafull": 35}, False), ({"corafull": 5}, True)):
+        known = experiment.with_lengths(lengths)
+        found = compared(known, known.cells()[0], "aa", [{"aa": 80.0}])
+        assert found["reported"] is not None and (found["difference"] is not None) == given
+
+
+def test_notes_touch_the_rows_they_name() -> None:
     experiment = load_experiment("cil")
     rows = [
         {
@@ -79,7 +88,7 @@ def test_notes_are_numbered_and_touch_the_rows_they_name() -> None:
         )
     ]
     found = described(experiment, rows, "delome paper cil")
-    texts = [[found["notes"][number - 1] for number in row["notes"]] for row in found["rows"]]
+    texts = [row["notes"] for row in found["rows"]]
     assert [any("800 rows per class" in text for text in each) for each in texts] == [True, False, False, False]
     assert [any("balanced Forman" in text for text in each) for each in texts] == [False, True, False, False]
     assert [any("took this row from another paper" in text for text in each) for each in texts] == [
@@ -90,7 +99,7 @@ def test_notes_are_numbered_and_touch_the_rows_they_name() -> None:
     ]
     assert [any("Arxiv is directed" in text for text in each) for each in texts] == [True, False, False, True]
     assert texts[2] == []
-    assert len(found["notes"]) == len(set(found["notes"]))
+    assert all(row["command"] == "delome paper cil" for row in found["rows"])
 
 
 def test_numbers_are_those_of_the_runs(tmp_path: Path) -> None:
@@ -104,11 +113,69 @@ def test_numbers_are_those_of_the_runs(tmp_path: Path) -> None:
         for metric in ("aa", "af"):
             values = [result[metric] for result in results if result is not None]
             assert row["metrics"][metric]["measured"] == pytest.approx(sum(values) / 2)
-    assert found["notes"][-1] == "Methods that have it were run with epochs=2."
+    assert all(row["settings"] == ["epochs=2"] and row["left_out"] == [] for row in found["rows"])
     assert (tmp_path / "paper/cil.csv").read_text() == comma_separated(found)
     lines = comma_separated(found).splitlines()
-    assert lines[0].startswith("dataset,row,x,metric,measured") and len(lines) == 5
+    assert len(lines) == 5 and lines[0] == (
+        "dataset,row,x,metric,measured,std,seeds,reported,reported_std,difference,within,selection,settings,left_out"
+    )
     assert lines[1].startswith('"synthetic:nodes=60,classes=4",Fine-tune,,aa,')
+
+
+def test_a_csv_has_differences_and_how_rows_were_measured() -> None:
+    numbers = {"aa": number_of("cil", "Fine-tune", "aa", 4.0, 4.2)}
+    row = {"label": "Fine-tune", "dataset": "corafull", "x": None, "metrics": numbers, "selection": "honest: a 1, b 2"}
+    experiment = load_experiment("cil").asked(["corafull"], quick=True, assignments=["epochs=2", "columns=4"])
+    (line,) = csv.DictReader(comma_separated(described(experiment, [row], "")).splitlines())
+    assert float(line["difference"]) == pytest.approx(0.6) and (line["within"], line["seeds"]) == ("no", "2")
+    assert (line["selection"], line["settings"]) == ("honest: a 1, b 2", "columns=4; epochs=2")
+    assert line["left_out"] == "tasks after the first 5"
+
+
+def document_of(*rows: tuple[str, str, list[str]], **changes: Any) -> dict[str, Any]:
+    made = [
+        {"dataset": dataset, "label": label, "x": None, "settings": settings, "left_out": []}
+        for dataset, label, settings in rows
+    ]
+    return {"name": "cil", "rows": made} | changes
+
+
+def places(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(row["dataset"], row["label"], ",".join(row["settings"])) for row in found["rows"]]
+
+
+def test_rows_of_other_datasets_stay_with_their_own_settings() -> None:
+    before = document_of(("digits", "EWC", ["epochs=5"]), ("cora", "EWC", []))
+    found = document_of(("cora", "Joint", ["columns=8"]), ("dblp", "Joint", ["columns=8"]))
+    assert measured_otherwise(found, before) == ["cora"]
+    assert places(merged(found, before)) == [
+        ("digits", "EWC", "epochs=5"),
+        ("cora", "Joint", "columns=8"),
+        ("dblp", "Joint", "columns=8"),
+    ]
+
+
+def test_rows_that_were_measured_alike_are_joined_in_the_order_of_the_experiment() -> None:
+    before = document_of(("digits", "EWC", []), ("digits", "Fine-tune", []), marker=1)
+    found = document_of(("digits", "Joint", []), ("digits", "EWC", []), marker=2)
+    assert measured_otherwise(found, before) == []
+    together = merged(found, before)
+    assert [row["label"] for row in together["rows"]] == ["Fine-tune", "Joint", "EWC"]
+    assert together["rows"][2] is found["rows"][1] and together["marker"] == 2
+
+
+def test_points_of_a_map_stay_with_their_rows() -> None:
+    def point(dataset: str, panel: str) -> dict[str, Any]:
+        return {"dataset": dataset, "panel": panel}
+
+    before = document_of(("digits", "DeLoMe", []), ("cora", "DeLoMe", []))
+    before["points"] = [point(name, panel) for name in ("digits", "cora") for panel in ("nodes", "DeLoMe")]
+    found = document_of(("cora", "DeLoMe", ["columns=8"])) | {"name": "embeddings", "points": [point("cora", "DeLoMe")]}
+    assert merged(found, before)["points"] == [
+        point("digits", "nodes"),
+        point("digits", "DeLoMe"),
+        point("cora", "DeLoMe"),
+    ]
 
 
 def test_imbalance_is_training_nodes_of_a_class_over_rows_of_its_memory(tmp_path: Path) -> None:

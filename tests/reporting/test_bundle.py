@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,23 @@ def test_a_script_that_would_end_its_element_is_refused(
 def test_the_real_bundle_asks_no_server_and_is_small() -> None:
     script = bundle.vega()
     assert 500_000 < len(script) < 1_500_000 and "vegaEmbed" in script
+
+
+@pytest.mark.parametrize(
+    ("trace", "notice"),
+    [
+        ("vega-embed", "Vega-Lite, Vega-Embed: Copyright (c) 2015, University of Washington Interactive Data Lab"),
+        ("fivethirtyeight", "vega-themes: Copyright (c) 2016, University of Washington Interactive Data Lab"),
+        ("mollweide", "Mike Bostock"),
+        ("TopoJSON", "topojson-client: Copyright 2012-2019 Michael Bostock"),
+        ("SEMVER_SPEC_VERSION", "Isaac Z. Schlueter and Contributors"),
+        ("JsonPatchError", "Joachim Wester"),
+        ("maxLength", "Simon Lydell"),
+        ("134217729", "robust-predicates"),
+        ("8dd3c7", "Cynthia Brewer"),
+    ],
+)
+def test_what_the_bundle_holds_has_a_notice(trace: str, notice: str) -> None:
+    notices = (resources.files("delome.reporting") / "template/licences.txt").read_text(encoding="utf-8")
+    assert trace in bundle.vega()
+    assert notice in " ".join(notices.split()) and "*/" not in notices

@@ -93,7 +93,7 @@ def test_axes_are_labelled_and_the_title_says_what_was_run() -> None:
     ("dataset", "method", "expected"),
     [
         ("digits", "finetune", "finetune on digits (CIL, SGC)"),
-        ("file:some/where/graph.npz", "delome", "delome on graph.npz (CIL, SGC, 60 rows per class)"),
+        ("file:some/where/graph.npz", "delome", "delome on graph (CIL, SGC, 60 rows per class)"),
         ("synthetic:nodes=60,classes=4", "joint", "joint on synthetic:nodes=60,classes=4 (CIL, SGC)"),
     ],
 )

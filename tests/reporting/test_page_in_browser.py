@@ -18,6 +18,9 @@ import delome
 from delome.commands.paper import paper
 from delome.experiment.plan import Plan
 from delome.experiment.selection import Selection
+from delome.paper.experiment import NAMES
+from delome.paper.measured import KIND
+from delome.persistence.documents import write_document
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser: pip install '.[test]'")
 
@@ -197,6 +200,19 @@ def test_a_method_is_switched_off_and_on_in_every_figure(
     assert (curve(page, lines), curve(page, ".role-axis-label text")) == before
 
 
+def test_switches_reach_the_figures_of_experiments_and_of_single_methods(
+    reports: dict[str, Path], opened: Callable[..., Opened]
+) -> None:
+    page = opened(reports["paper"]).page
+    section = f"#paper-{1 + NAMES.index('ablation')}"
+    assert "lossless × debiased" in page.locator(f"{section} .role-axis-label").all_text_contents()
+    own = page.locator("figure[data-method=delome]:visible")  # accuracy matrices, and a panel of the map
+    assert own.count() > 2
+    page.get_by_role("checkbox", name="DeLoMe").uncheck()
+    page.wait_for_function(f"document.querySelectorAll('{section} .mark-rect.role-mark path').length == 0")
+    assert own.count() == 0 and page.locator("figure[data-method=ssm-uniform]:visible").count() > 2
+
+
 def test_colours_of_matrices_have_one_scale_or_each_their_own(
     reports: dict[str, Path], opened: Callable[..., Opened]
 ) -> None:
@@ -217,7 +233,7 @@ def test_names_from_elsewhere_are_text_and_no_other_script_may_run(
     reports: dict[str, Path], opened: Callable[..., Opened]
 ) -> None:
     page = opened(reports["run"]).page
-    assert HOSTILE in page.inner_text("h1")
+    assert HOSTILE.removesuffix(".npz") in page.inner_text("h1")
     assert page.evaluate("window.stolen") is None
     page.evaluate(
         "() => { const script = document.createElement('script'); script.textContent = 'window.stolen = 2';"
@@ -254,10 +270,72 @@ def test_what_memories_give_away_is_a_section_of_its_own(
     assert opened(reports["sweep"]).page.locator("#leaks").count() == 0
 
 
+def test_figures_in_files_have_room_for_their_text(reports: dict[str, Path], browser: Any, tmp_path: Path) -> None:
+    drawn = delome.report(reports["sweep"].parent, out=tmp_path / "r.html", figures=tmp_path / "drawn").figures
+    page = browser.new_page()
+    boxes = (
+        "all => all.map(each => { const b = each.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]})"
+    )
+    for file in [file for file in drawn if file.suffix == ".svg"]:
+        page.goto(file.as_uri())
+        ((_, _, width, height),) = page.eval_on_selector_all("svg", boxes)
+        texts = page.eval_on_selector_all("text", boxes)
+        assert texts and all(x0 >= 0 and y0 >= 0 and x1 <= width and y1 <= height for x0, y0, x1, y1 in texts), (
+            file.name
+        )
+        for k, (x0, y0, x1, y1) in enumerate(texts):
+            # boxes are as high as the tallest letters of a font
+            assert not any(x0 < b[2] and b[0] < x1 and y0 + 2 < b[3] and b[1] + 2 < y1 for b in texts[:k]), file.name
+    page.close()
+
+
 def test_a_page_is_printed_in_black_on_white(reports: dict[str, Path], opened: Callable[..., Opened]) -> None:
     page = opened(reports["sweep"], "dark").page
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('.chart svg.marks text')).fill") == "rgb(0, 0, 0)"
-    assert page.evaluate("getComputedStyle(document.querySelector('.switches')).position") == "static"
+    assert page.locator(".switches, .hint, nav").filter(visible=True).count() == 0
+    assert "Switch a method off" not in page.inner_text("main")
     assert page.pdf()[:5] == b"%PDF-"
+
+
+@pytest.mark.parametrize("name", ["sweep", "paper", "audited"])
+def test_nothing_is_cut_on_a_printed_page(name: str, reports: dict[str, Path], opened: Callable[..., Opened]) -> None:
+    page = opened(reports[name]).page
+    page.emulate_media(media="print")
+    # A4 within margins of 1 cm; paper is no window whose size changes, so that nothing is drawn again
+    page.add_style_tag(content="body { width: 718px }")
+    wide = (
+        "all => all.filter(each => each.getBoundingClientRect().right > 718).map(each => each.outerHTML.slice(0, 80))"
+    )
+    assert page.eval_on_selector_all("table, .chart svg", wide) == []
+
+
+def test_titles_that_links_lead_to_are_not_covered_by_switches(
+    reports: dict[str, Path], opened: Callable[..., Opened]
+) -> None:
+    page = opened(reports["paper"]).page
+    page.evaluate(
+        "() => { const bar = document.querySelector('.switches');"
+        " for (let k = 0; k < 40; k++) bar.append(bar.querySelector('label').cloneNode(true)) }"
+    )
+    page.wait_for_timeout(100)
+    assert page.locator(".switches").bounding_box()["height"] > 100
+    page.locator("nav a").nth(1).click()
+    bar, title = page.locator(".switches").bounding_box(), page.locator("#paper-2 h2").bounding_box()
+    assert bar["y"] == 0 and bar["height"] <= title["y"] < bar["height"] + 60
+
+
+def test_columns_of_reported_and_measured_numbers_fit_beside_each_other(browser: Any, tmp_path: Path) -> None:
+    numbers = {"measured": -93.4, "std": 12.5, "seeds": 3, "reported": -95.2, "reported_std": 10.5, "difference": 11.8}
+    how: dict[str, Any] = {"notes": ["A note."], "settings": [], "left_out": [], "command": "", "dataset": "corafull"}
+    metrics = {name: numbers | {"within": False} for name in ("aa", "af")}
+    rows = [{"label": label, "x": None, "metrics": metrics} | how for label in ("DeLoMe (our defaults)", "Joint")]
+    document = {"name": "cil", "title": "T", "form": "table", "x": None, "y": "AA, %", "rows": rows}
+    (tmp_path / "paper").mkdir()
+    write_document(tmp_path / "paper/cil.json", KIND, document)
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(delome.report(tmp_path).file.resolve().as_uri())
+    page.wait_for_selector("html[data-drawn]")
+    assert page.eval_on_selector(".scroll", "each => each.scrollWidth - each.clientWidth") == 0
+    page.close()

@@ -67,6 +67,11 @@ def test_cost_is_drawn_against_accuracy_and_zero_has_a_place(record: Make) -> No
     assert found["seconds"].spec["encoding"]["x"]["scale"]["type"] == "log"
 
 
+def test_a_matrix_belongs_to_its_method(record: Make) -> None:
+    found = figures([record(), record("joint")])
+    assert (found["matrix-1-joint"].method, found["curve"].method) == ("joint", "")
+
+
 def test_matrices_know_their_own_limits_and_those_of_all(record: Make) -> None:
     found = figures([record(), record("joint", rows=[[99.0], [98.0, 100.0], [97.5, 99.0, 99.5]])])
     assert (found["matrix-1-joint"].limits, found["matrix-2-delome"].limits) == ((97.5, 100.0), (60.0, 95.0))

@@ -24,6 +24,21 @@ def test_the_table_has_means_and_spreads_in_the_order_of_methods_and_marks_the_b
     assert "rows have 1 to 2 seeds" in sheet.notes
 
 
+def test_marked_methods_are_named_with_their_marks_and_not_the_best_if_asked_together(record: Make) -> None:
+    together, learned = {"asked": "together"}, {"learned_from": "all nodes"}
+    records = [record("tpp", metrics={"aa": 99.0}, config=together), record(metrics={"aa": 90.0})]
+    (group,) = groups_of([*records, record("puma", metrics={"aa": 95.0}, config=learned)])
+    rows = [(line[0].text, line[2].best) for line in group_sheet(group).rows]
+    assert rows == [("delome", False), ("tpp †", False), ("puma ‡", True)]
+    assert any(note.startswith("† tpp:") for note in group_sheet(group).notes)
+
+
+def test_forward_transfer_has_a_column_where_there_is_some(record: Make) -> None:
+    (group,) = groups_of([record(metrics={"forward": 12.5})])
+    sheet = group_sheet(group)
+    assert sheet.rows[0][sheet.heads.index("forward transfer")].text == "12.50"
+
+
 def test_how_parameters_were_selected_is_the_last_column(record: Make) -> None:
     (group,) = groups_of([record(selection="honest: tau 1"), record("finetune")])
     sheet = group_sheet(group)
@@ -51,8 +66,10 @@ def test_a_selection_shows_candidates_scores_and_the_winner() -> None:
         {"chosen": {"strength": 100.0}, "validation_aa": []},
     ]
     run = {"method": "ewc", "dataset": "file:a/b.npz", "parameters": {"setting": "cil"}}
-    sheet = selection_sheet({"protocol": "honest", "tasks": 3, "run": run, "candidates": tried, "winner": 1})
-    assert sheet.title == "ewc on b.npz (CIL; honest, first 3 tasks)"
+    found = {"protocol": "honest", "tasks": 3, "run": run, "candidates": tried, "winner": 1}
+    assert selection_sheet(found, {"ewc": "EWC"}).title.startswith("EWC on b")
+    sheet = selection_sheet(found, {})
+    assert sheet.title == "ewc on b (CIL; honest, first 3 tasks)"
     assert [[cell.text for cell in line] for line in sheet.rows] == [
         ["strength 1", "55.00", ""], ["strength 10", "70.00", "chosen"], ["strength 100", "failed", ""]
     ]  # fmt: skip

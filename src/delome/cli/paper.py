@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app
+from delome.cli.app import AsJson, DataRoot, Quiet, Verbose, among, app, tell
 from delome.cli.messages import shown_sweep
 from delome.cli.options import split_values
 from delome.errors import DelomeError, ParameterError, unknown
@@ -28,7 +28,12 @@ def paper(
         str | None,
         typer.Option(metavar="NAME,…", help="Graphs in place of the published ones: digits, file:PATH, …"),
     ] = None,
-    methods: Annotated[str | None, typer.Option(metavar="NAME,…", help="Only these rows of the experiment.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="Only these rows: labels (DeLoMe), or methods with all their rows (delome)."
+        ),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(metavar="N", help="Repeat with N seeds.  [default: 5, as in the paper]")
     ] = None,
@@ -88,11 +93,16 @@ def paper(
         "assignments": assignments or [],
     }
     names, selection = _names(experiment) or [], _selection(select, quick)
+    maps = _without_runs(names)
+    if maps and (seeds is not None or select is not None):
+        tell(f"note: {maps[0]} is one map without runs: --seeds and --select do not change it")
     stop = Stop()
     with shown_sweep(quiet, verbose) as shown, stop.on_signals():
         if dry_run:
             expected = paper_estimate(names, out, selection, data_root, shown.loading, **asked)
             print(json.dumps(expected.as_dict()) if as_json else expected.in_words())
+            if maps:
+                tell(f"note: {maps[0]} has no runs to count: its map takes about a minute for each dataset")
             return
         report = run(
             names,
@@ -144,6 +154,13 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else split_values(text)
 
 
+def _without_runs(names: list[str]) -> list[str]:
+    """Experiments that are computed at once, not by runs."""
+    from delome.paper.experiment import NAMES, load_experiment
+
+    return [name for name in (NAMES if "all" in names else names) if load_experiment(name).kind == "map"]
+
+
 def _selection(protocol: str | None, quick: bool) -> Any:
     from delome.experiment.selection import Selection
 
@@ -155,14 +172,12 @@ def _selection(protocol: str | None, quick: bool) -> Any:
 
 def _print(documents: list[dict[str, Any]], out: Path, report: Path | None) -> None:
     from delome.paper.measured import FOLDER
-    from delome.reporting.paper import experiment_tables, remarks
+    from delome.reporting.paper import experiment_parts
 
     console = Console()
     for found in documents:
-        for table in experiment_tables(found):
-            console.print(table)
-        for line in remarks(found):
-            console.print(line, highlight=False, markup=False)
+        for part in experiment_parts(found):
+            console.print(part, highlight=False, markup=False)
     written = [] if report is None else [f"report: {report}"]
     for line in [f"numbers as CSV, JSON, Markdown and LaTeX: {out / FOLDER}", *written]:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -14,16 +14,19 @@ from delome.commands.sweep import Estimate, estimate_configs, sweep_configs
 from delome.datasets.catalogue import parse_name
 from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, PersistenceError
-from delome.experiment.config import versions
+from delome.experiment.config import RunConfig, versions
 from delome.experiment.selection import Selection
 from delome.paper.experiment import NAMES, Experiment, load_experiment
-from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_alike, merged
+from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_otherwise, merged
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
 from delome.reporting.paper import experiment_latex, experiment_markdown
 
 log = logging.getLogger(__name__)
+
+MOST = 1 << 28
+"""Bytes of a document that is read."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,14 @@ def asked_for(
 
 def _rows_of(experiment: Experiment, methods: Sequence[str]) -> list[str]:
     """Those of some methods that are in an experiment."""
-    return [name for name in methods if any(row.is_called(name) for row in experiment.rows)]
+    return [name for name in methods if experiment.rows_called(name)]
+
+
+def _with_lengths(experiments: Sequence[Experiment], root: Path | None, progress: Progress) -> list[Experiment]:
+    """Experiments of which nothing is cut that is not there."""
+    cut = dict.fromkeys(dataset for each in experiments for dataset in each.first_tasks)
+    lengths = {dataset: len(RunConfig.resolve(dataset, "finetune").stream(root, progress)) for dataset in cut}
+    return [each.with_lengths(lengths) for each in experiments]
 
 
 def paper(
@@ -104,10 +114,8 @@ def paper(
     """
     place, root = Path(out), None if data_root is None else Path(data_root)
     documents, failed = [], dict[str, str]()
-    experiments = asked_for(
-        names, datasets=datasets, methods=methods, seeds=seeds, quick=quick, assignments=assignments
-    )
-    for experiment in experiments:
+    asked = asked_for(names, datasets=datasets, methods=methods, seeds=seeds, quick=quick, assignments=assignments)
+    for experiment in _with_lengths(asked, root, progress):
         log.info("experiment %s", experiment.name)
         if experiment.kind == "map":
             found = _map(experiment, place, root, progress, command)
@@ -145,9 +153,10 @@ def paper_estimate(
     progress: Progress = silent,
     **asked: Any,
 ) -> Estimate:
-    """What `paper` would run; maps take about a minute and are not counted."""
+    """What `paper` would run; maps have no runs and are not counted."""
     together: dict[Path, list[Experiment]] = {}
-    for each in asked_for(names, **asked):
+    root = None if data_root is None else Path(data_root)
+    for each in _with_lengths(asked_for(names, **asked), root, progress):
         together.setdefault(_runs_in(Path(out), each), []).append(each)
     found = Estimate({}, 0, 0)
     for place, experiments in together.items():
@@ -179,29 +188,32 @@ def _positions(experiment: Experiment, root: Path | None, progress: Progress) ->
 
 
 def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progress, command: str) -> dict[str, Any]:
-    """The document of a map; what was computed before for the same graphs and settings is read."""
-    configs = {dataset: experiment.map_config(dataset) for dataset in experiment.datasets}
-    streams = {dataset: config.stream(root, progress) for dataset, config in configs.items()}
-    asked = {
-        "graphs": {dataset: stream.fingerprint() for dataset, stream in streams.items()},
-        "settings": list(experiment.assignments),
-        "rows": [row.label for row in experiment.rows],
-        "delome": versions()["delome"],
-    }
+    """The document of a map; what was computed before for the same graph and settings is read."""
+    before: dict[str, Any] = {"rows": [], "points": []}
     with suppress(PersistenceError):  # none that can be read
-        found = read_document(out / FOLDER / f"{experiment.name}.json", KIND, most=1 << 28)
-        if found.get("asked") == asked:
-            return found
-    from delome.paper.embeddings import embedding_map  # imports scikit-learn
-
+        before |= read_document(out / FOLDER / f"{experiment.name}.json", KIND, MOST)
     rows, points = [], []
-    for dataset, stream in streams.items():
-        budget = parse_name(dataset)[0].budget
-        learner = configs[dataset].learner(0)
-        own, placed = embedding_map(experiment, dataset, stream, learner, budget, lambda text: log.info("%s", text))
-        rows += own
+    for dataset in experiment.datasets:
+        config = experiment.map_config(dataset)
+        stream = config.stream(root, progress)
+        asked = {
+            "graph": stream.fingerprint(),
+            "settings": list(experiment.assignments),
+            "rows": [row.label for row in experiment.rows],
+            "delome": versions()["delome"],
+        }
+        own = [row for row in before["rows"] if row["dataset"] == dataset and row.get("asked") == asked]
+        placed = [point for point in before["points"] if point.get("dataset") == dataset]
+        if not own:
+            from delome.paper.embeddings import embedding_map  # imports scikit-learn
+
+            budget = parse_name(dataset)[0].budget
+            own, placed = embedding_map(
+                experiment, dataset, stream, config.learner(0), budget, lambda text: log.info("%s", text)
+            )
+        rows += [row | {"asked": asked} for row in own]
         points += placed
-    return described(experiment, rows, command) | {"points": points, "asked": asked}
+    return described(experiment, rows, command) | {"points": points}
 
 
 def _runs_in(out: Path, experiment: Experiment) -> Path:
@@ -212,12 +224,20 @@ def _runs_in(out: Path, experiment: Experiment) -> Path:
 def _write(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Writes a document, with what was measured for other datasets or methods before."""
     file = folder / f"{found['name']}.json"
-    with suppress(PersistenceError, KeyError, TypeError, IndexError):  # none, or one of another version
-        before = read_document(file, KIND, most=1 << 28)
-        if measured_alike(found, before):
+    with suppress(PersistenceError):  # none
+        before = read_document(file, KIND, MOST)
+        try:
+            if replaced := measured_otherwise(found, before):
+                log.warning(
+                    "rows of %s that were measured in another way before are replaced in '%s'",
+                    " and ".join(replaced),
+                    file,
+                )
             found = merged(found, before)
-        else:
-            log.warning("what was measured in another way before is replaced in '%s'", file)
+        except (KeyError, TypeError):
+            log.warning(
+                "'%s' is of another version and is replaced: give its other commands again; nothing is run twice", file
+            )
     with reporting_write_errors(file):
         make_folder(folder)
         write_document(file, KIND, found)

@@ -59,7 +59,8 @@ def embedding_map(
     for label, units, labels in panels:
         names = [stream.class_name(int(column)) for column in labels]
         for (x, y), name in zip(places[start : start + len(units)].tolist(), names, strict=True):
-            points.append({"panel": f"{dataset}: {label}", "x": round(x, 3), "y": round(y, 3), "group": name})
+            place = {"x": round(x, 3), "y": round(y, 3)}
+            points.append({"dataset": dataset, "panel": label, **place, "group": name})
         start += len(units)
         if label != ORIGINAL:
             share = _of_same_class(units, labels, *panels[0][1:])

@@ -36,7 +36,7 @@ SEEDS = 5
 class Row:
     """A row of a table, or a curve of a figure: its name in the paper, and the options of its runs.
 
-    Rows ``beyond`` the paper are ours, and have no reported numbers.
+    Rows ``beyond`` the paper are ours, and have no reported numbers. What is no method of ours is drawn ``like`` one.
     """
 
     label: str
@@ -44,6 +44,7 @@ class Row:
     memory: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
     beyond: bool = False
+    like: str = ""
 
     def is_called(self, name: str) -> bool:
         """Whether a name means this row: its label, or its method."""
@@ -64,6 +65,7 @@ class Experiment:
     """One table or figure of the paper.
 
     ``quick`` says what is cut for a lunch break: the number of ``tasks``, and of ``budgets`` of a curve.
+    ``first_tasks`` has the datasets of which only so many tasks are run, ``left_out`` what is missing on all of them.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Experiment:
     one_at_a_time: bool = False
     seeds: int = SEEDS
     assignments: Sequence[str] = ()
+    first_tasks: Mapping[str, int] = field(default_factory=dict)
     left_out: Sequence[str] = ()
 
     def asked(
@@ -104,23 +107,35 @@ class Experiment:
         return chosen._cut_short(1 if seeds is None else seeds) if quick else chosen
 
     def _rows_called(self, names: Sequence[str]) -> list[Row]:
-        known = [name for row in self.rows for name in (row.label, row.method)]
-        if odd := [name for name in names if not any(row.is_called(name) for row in self.rows)]:
-            raise ParameterError(unknown(f"method in experiment {self.name}", odd[0], [name for name in known if name]))
-        return [row for row in self.rows if any(row.is_called(name) for name in names)]
+        if odd := [name for name in names if not self.rows_called(name)]:
+            labels = [row.label for row in self.rows]
+            raise ParameterError(unknown(f"method in experiment {self.name}", odd[0], labels))
+        chosen = [row for name in names for row in self.rows_called(name)]
+        return [row for row in self.rows if row in chosen]
+
+    def rows_called(self, name: str) -> list[Row]:
+        """The row whose label this is, or else those that it means in other letters, or by their method."""
+        return [row for row in self.rows if row.label == name] or [row for row in self.rows if row.is_called(name)]
 
     def _cut_short(self, seeds: int) -> Experiment:
         if self.kind == "map":  # of one seed and one task anyway
             return self
-        left_out = [f"{SEEDS - seeds} of {SEEDS} seeds"] if seeds < SEEDS else []
-        options, budgets = dict(self.options), dict(self.budgets)
-        if tasks := self.quick.get("tasks"):
-            options["tasks"] = tasks
-            left_out.append(f"tasks after the first {tasks}, if there are more")
+        budgets, left_out = dict(self.budgets), []
         if fewer := self.quick.get("budgets"):
             budgets = {name: _spread(each, fewer) for name, each in self.budgets.items()}
-            left_out.append(f"all but {fewer} budgets")
-        return replace(self, options=options, budgets=budgets, seeds=seeds, left_out=left_out)
+            left_out = [f"all but {fewer} budgets"]
+        first_tasks = dict.fromkeys(self.datasets, tasks) if (tasks := self.quick.get("tasks")) else {}
+        return replace(self, budgets=budgets, seeds=seeds, first_tasks=first_tasks, left_out=left_out)
+
+    def with_lengths(self, lengths: Mapping[str, int]) -> Experiment:
+        """The same, if datasets have so many tasks: one that has no more than are to be run is run whole."""
+        cut = {dataset: tasks for dataset, tasks in self.first_tasks.items() if lengths[dataset] > tasks}
+        return replace(self, first_tasks=cut)
+
+    def left_out_of(self, dataset: str) -> list[str]:
+        """What is missing on a dataset."""
+        tasks = self.first_tasks.get(dataset)
+        return [*([f"tasks after the first {tasks}"] if tasks else []), *self.left_out]
 
     def cells(self) -> list[Cell]:
         """Every configuration that has to be run; none of a map, which has no runs."""
@@ -130,17 +145,16 @@ class Experiment:
 
     def map_config(self, dataset: str) -> RunConfig:
         """Of the network that embeds the nodes of a map."""
-        options = {name: value for name, value in self.options.items() if name != "tasks"}
-        config = RunConfig.resolve(dataset, "finetune", **options)
+        config = RunConfig.resolve(dataset, "finetune", **self.options)
         fitting = [text for text in self.assignments if _has(config, text)]
-        return RunConfig.resolve(dataset, "finetune", assignments=fitting, **options)
+        return RunConfig.resolve(dataset, "finetune", assignments=fitting, **self.options)
 
     def _cells(self, row: Row, dataset: str) -> Iterator[Cell]:
         budgets: Sequence[int | None] = self.budgets.get(dataset) or self.budgets.get("other") or [None]
         for budget in budgets:
             own = [f"{name}={value}" for name, value in row.set.items()]
             given = {} if budget is None else {"budget": budget}
-            options = {**self.options, "seeds": self.seeds, **given}
+            options = {**self.options, "seeds": self.seeds, "tasks": self.first_tasks.get(dataset), **given}
             config = RunConfig.resolve(dataset, row.method, assignments=own, **options)
             if fitting := [text for text in self.assignments if _has(config, text)]:
                 config = RunConfig.resolve(dataset, row.method, assignments=[*own, *fitting], **options)
@@ -167,6 +181,18 @@ def load_experiment(name: str) -> Experiment:
 def methods_by_label() -> dict[str, str]:
     """Methods by the names that they have in the paper."""
     return {label: content["method"] for label, content in _read("methods.toml").items()}
+
+
+def names_in_paper() -> dict[str, str]:
+    """Names that methods have in the paper."""
+    labels = methods_by_label()
+    return {method: next(label for label in labels if labels[label] == method) for method in labels.values()}
+
+
+def drawn_as(name: str, label: str) -> str:
+    """The method whose look and switch a row of an experiment has: that of its name in the paper, or its own."""
+    rows = {row.label: row.like or row.method for row in load_experiment(name).rows}
+    return methods_by_label().get(label) or rows.get(label) or label
 
 
 def _read(name: str) -> dict[str, Any]:

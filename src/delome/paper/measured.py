@@ -20,7 +20,8 @@ from delome.printable import counted, csv_field
 KIND, FOLDER = "experiment", "paper"
 """Of the documents of experiments, and where they are, beside the runs."""
 
-COLUMNS = ("dataset", "row", "x", "metric", "measured", "std", "seeds", "reported", "reported_std", "selection")
+NUMBERS = ("measured", "std", "seeds", "reported", "reported_std", "difference", "within")
+COLUMNS = ("dataset", "row", "x", "metric", *NUMBERS, "selection", "settings", "left_out")
 
 
 def document(
@@ -55,30 +56,26 @@ def document(
     return described(experiment, rows, command)
 
 
-def described(experiment: Experiment, rows: Sequence[dict[str, Any]], command: str) -> dict[str, Any]:
-    """The document of an experiment with these rows, with the notes that touch them."""
-    touching = [[note for note in notes() if note.touches(experiment.name, row)] for row in rows]
-    every = [note for each in touching for note in each]
-    used = [note for number, note in enumerate(every) if note not in every[:number]]  # in the order of rows
-    numbered = [
-        row | {"notes": [1 + used.index(note) for note in each]} for row, each in zip(rows, touching, strict=True)
-    ]
-    said = (
-        [f"Methods that have it were run with {', '.join(experiment.assignments)}."] if experiment.assignments else []
-    )
-    if experiment.one_at_a_time:
-        said.append(f"Measured one run at a time on {hardware()}.")
+def described(experiment: Experiment, rows: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
+    """The document of an experiment with these rows. Each knows how it was measured (settings, what was left out, the
+    command), and the notes that touch it, so that rows of other commands can stand beside it."""
+    said = [f"Measured one run at a time on {hardware()}."] if experiment.one_at_a_time else []
     return {
         "name": experiment.name,
         "title": f"{experiment.title} ({experiment.place})",
         "form": experiment.kind,
         "x": experiment.x or None,
         "y": "accuracy on the task, %" if "learning" in experiment.metrics else "AA, %",
-        "rows": numbered,
-        "notes": [*(note.text for note in used), *said],
-        "left_out": list(experiment.left_out),
-        "settings": list(experiment.assignments),
-        "command": command,
+        "rows": [
+            {
+                **row,
+                "notes": [*(note.text for note in notes() if note.touches(experiment.name, row)), *said],
+                "settings": sorted(experiment.assignments),
+                "left_out": experiment.left_out_of(row["dataset"]),
+                "command": command,
+            }
+            for row in rows
+        ],
         "versions": versions(),
     }
 
@@ -89,38 +86,40 @@ def hardware() -> str:
     return f"{device}{platform.processor() or platform.machine()}, {counted(torch.get_num_threads(), 'thread')}"
 
 
-def measured_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two documents may be merged: the same experiment, cut short in the same way, with the same settings."""
-    return all(one[name] == other[name] for name in ("name", "left_out", "settings"))
+def measured_otherwise(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Datasets that two documents share, but measured with other settings, or cut short in another way."""
+    how = {row["dataset"]: _how(row) for row in found["rows"]}
+    other = [row for row in before["rows"] if how.get(row["dataset"], _how(row)) != _how(row)]
+    return list(dict.fromkeys(row["dataset"] for row in other))
+
+
+def _how(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["settings"], row["left_out"]
 
 
 def merged(found: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with those rows of one that was measured alike that it does not have itself."""
-    measured = {_place(row) for row in found["rows"]}
-    kept = [row for row in before["rows"] if _place(row) not in measured]
-    if not kept:
-        return found
-    order = {label: number for number, label in enumerate(row.label for row in load_experiment(found["name"]).rows)}
+    """A document with those rows of an earlier one that it does not measure again, nor otherwise."""
+    measured, other = {_place(row) for row in found["rows"]}, measured_otherwise(found, before)
+    kept = [row for row in before["rows"] if _place(row) not in measured and row["dataset"] not in other]
+    order = {row.label: number for number, row in enumerate(load_experiment(found["name"]).rows)}
     datasets = list(dict.fromkeys(row["dataset"] for row in (*before["rows"], *found["rows"])))
     rows = sorted(
-        [_renumbered(row, before["notes"], found["notes"]) for row in kept] + found["rows"],
+        [*kept, *found["rows"]],
         key=lambda row: (datasets.index(row["dataset"]), order.get(row["label"], len(order)), row["x"] or 0),
     )
-    drawn = {each["panel"] for each in found.get("points", ())}
-    points = [each for each in before.get("points", ()) if each["panel"] not in drawn]
-    more = {"points": [*points, *found["points"]]} if "points" in found else {}
-    notes = list(dict.fromkeys([*found["notes"], *before["notes"]]))
-    return found | {"rows": rows, "notes": notes} | more
+    if "points" not in found:
+        return found | {"rows": rows}
+    drawn, left = {_panel(point) for point in found["points"]}, {row["dataset"] for row in kept}
+    points = [each for each in before["points"] if _panel(each) not in drawn and each["dataset"] in left]
+    return found | {"rows": rows, "points": [*points, *found["points"]]}
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["dataset"], row["label"], row["x"]
 
 
-def _renumbered(row: dict[str, Any], before: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
-    """A row of an earlier document, whose notes have other numbers in ``notes`` and those that are added to them."""
-    every = list(dict.fromkeys([*notes, *before]))
-    return row | {"notes": sorted(1 + every.index(before[number - 1]) for number in row["notes"])}
+def _panel(point: Mapping[str, Any]) -> tuple[str, str]:
+    return point["dataset"], point["panel"]
 
 
 def _row(cell: Cell, positions: Mapping[str, float]) -> dict[str, Any]:
@@ -141,7 +140,7 @@ def compared(experiment: Experiment, cell: Cell, metric: str, results: Sequence[
     paper = of_paper if of_paper is not None and not cell.row.beyond else Reported(float("nan"), None)
     known = paper.value == paper.value
     measured = mean(values) if values else None
-    whole = "tasks" not in experiment.options  # the first tasks alone are easier than all of them
+    whole = cell.config.tasks is None  # the first tasks alone are easier than all of them
     difference = measured - paper.value if known and whole and measured is not None else None
     return {
         "measured": measured,
@@ -168,17 +167,18 @@ _DERIVED: dict[str, Callable[[Mapping[str, Any]], float]] = {
 
 def comma_separated(found: Mapping[str, Any]) -> str:
     """The numbers of a document, a line for each row and metric."""
-    lines = [",".join(COLUMNS)]
+    lines: list[Sequence[str]] = [COLUMNS]
     for row in found["rows"]:
+        how = [row.get("selection", ""), *("; ".join(each) for each in _how(row))]
         for metric, numbers in row["metrics"].items():
-            fields = [row["dataset"], row["label"], row["x"], metric]
-            fields += [numbers.get(name) for name in ("measured", "std", "seeds", "reported", "reported_std")]
-            fields.append(row.get("selection", ""))
-            lines.append(",".join(_field(each) for each in fields))
-    return "\n".join(lines) + "\n"
+            fields = [row["dataset"], row["label"], row["x"], metric, *(numbers.get(name) for name in NUMBERS), *how]
+            lines.append([_field(each) for each in fields])
+    return "".join(f"{','.join(line)}\n" for line in lines)
 
 
 def _field(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return csv_field(value) if isinstance(value, str) else str(value)

@@ -23,13 +23,11 @@ class Reported:
 class Note:
     """A difference between protocols, and the rows that it touches: what is empty is not asked.
 
-    A note ``of_paper`` is about how a reported number came about, and touches only rows that have one; one about
-    ``defaults`` touches rows whose parameters could have been selected, and were not.
+    A note ``of_paper`` is about how a reported number came about, and touches only rows that have one.
     """
 
     text: str
     of_paper: bool = False
-    defaults: bool = False
     experiments: list[str] = field(default_factory=list)
     datasets: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -40,7 +38,7 @@ class Note:
         if not all(not names or name in names for names, name in asked):
             return False
         reported = any(numbers["reported"] is not None for numbers in row["metrics"].values())
-        return (reported or not self.of_paper) and (bool(row.get("defaults")) or not self.defaults)
+        return reported or not self.of_paper
 
 
 @cache
@@ -57,6 +55,6 @@ def reported_numbers() -> dict[tuple[str, str, str, str], Reported]:
 
 @cache
 def notes() -> list[Note]:
-    """Every note, in the order in which they are numbered."""
+    """Every note."""
     content = tomllib.loads((resources.files("delome.paper") / "notes.toml").read_text(encoding="utf-8"))
     return [Note(**each) for each in content["note"]]

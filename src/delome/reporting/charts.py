@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from delome.reporting.labels import SIDES, sides_of
 from delome.reporting.looks import Look
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+INK = "currentColor"
 HIDDEN = "hidden"
 """The parameter of a figure that lists the methods which are switched off."""
 MOST_NUMBERS = 12
@@ -27,8 +27,8 @@ class Figure:
     """A figure: its name in links and files, what stands above and below it, and its specification.
 
     ``size`` is ``wide``, ``half`` or ``cell``, the share of a page that it takes; ``limits`` are those of the colours
-    of a heat map, its own and those of all it is compared with; the ``legend`` is shown on a page, and files have
-    their own.
+    of a heat map, its own and those of all it is compared with; the ``legend`` stands below it. A figure of one
+    ``method`` disappears with it when it is switched off. A ``hint`` at what can be done with it is not printed.
     """
 
     name: str
@@ -39,6 +39,8 @@ class Figure:
     limits: tuple[float, float] | None = None
     shared_limits: tuple[float, float] | None = None
     legend: Sequence[Drawn] = ()
+    method: str = ""
+    hint: str = ""
 
     @property
     def file_name(self) -> str:
@@ -54,23 +56,16 @@ class Drawn:
     look: Look
 
 
-def config(ink: str = "currentColor") -> Spec:
+def config(ink: str = INK, font: str = FONT) -> Spec:
     """What all figures share; on a page the ink is that of the text around them, also in the dark and on paper."""
     axis = {f"{part}Color": ink for part in ("label", "title", "grid", "domain", "tick")}
     quiet = {"gridOpacity": 0.13, "domainOpacity": 0.35, "tickOpacity": 0.35}
     text = {"titleFontWeight": 500, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 190}
     return {
-        "font": FONT,
+        "font": font,
         "background": None,
         "view": {"stroke": None},
         "axis": axis | quiet | text,
-        "legend": {
-            "labelColor": ink,
-            "titleColor": ink,
-            "labelFontSize": 12,
-            "labelLimit": 300,
-            "symbolStrokeWidth": 2,
-        },
         "text": {"color": ink, "fontSize": 12},
         "title": {"color": ink},
     }
@@ -136,7 +131,7 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
             "encoding": {"x": across, "color": looks["colour"], "tooltip": words},
         },
         {
-            "mark": {"type": "rule", "strokeWidth": 1.5, "color": "currentColor"},
+            "mark": {"type": "rule", "strokeWidth": 1.5, "color": INK},
             "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
         },
     ]
@@ -144,7 +139,7 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
         layers.append(
             {
                 "transform": [{"filter": "datum.reported != null"}],
-                "mark": {"type": "tick", "thickness": 3, "color": "currentColor", "size": 22},
+                "mark": {"type": "tick", "thickness": 3, "color": INK, "size": 22},
                 "encoding": {
                     "x": {"field": "reported", "type": "quantitative"},
                     "tooltip": [_told("label", "series"), _told("reported", "reported", ".1f")],
@@ -155,23 +150,16 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
 
 
 def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = True) -> Spec:
-    """Points of cost and AA, each with its name beside it; on a logarithmic axis zero has a place, too."""
+    """Points of cost and AA, which a legend names: names beside them would cover each other wherever methods are
+    close, or the page is narrow. On a logarithmic axis zero has a place, too."""
     looks = _scales(series, "colour", "shape")
     across = {"field": "x", "type": "quantitative", "title": x, **_cost_axis([row["x"] for row in data], log)}
     words = [_told("label", "series"), _told("x", x, ",.4~g"), _told("mean", y, ".2f")]
-    up = _measure("mean", y)
-    sides = sides_of([(row["x"], row["mean"], row["label"]) for row in data], log)
-    data = [row | _beside(row["label"], side) for row, side in zip(data, sides, strict=True)]
-    mark = {"type": "point", "filled": True, "size": 110, "opacity": 0.95}
-    place = {part: {"expr": f"datum.{part}"} for part in ("align", "dx", "dy")}
-    layers: Data = [
-        {"mark": mark, "encoding": {"y": up, "color": looks["colour"], "shape": looks["shape"], "tooltip": words}},
-        {
-            "mark": {"type": "text", "limit": 150, "fontSize": 11, "baseline": "middle", **place},
-            "encoding": {"y": up, "text": {"field": "name", "type": "nominal"}},
-        },
-    ]
-    return _spec(data, layers, {"x": across}, height=300)
+    mark = {"type": "point", "filled": True, "size": 130, "opacity": 0.9}
+    encoding = {
+        "y": _measure("mean", y), "color": looks["colour"], "shape": looks["shape"], "tooltip": words
+    }  # fmt: skip
+    return _spec(data, [{"mark": mark, "encoding": encoding}], {"x": across}, height=300)
 
 
 def _cost_axis(values: Sequence[float], log: bool) -> Spec:
@@ -202,13 +190,6 @@ def round_values(values: Sequence[float]) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     between = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
     return [*([0.0] if min(values) <= 0 else []), *(between or [low])]
-
-
-def _beside(name: str, side: str) -> dict[str, Any]:
-    """Where the name of a point stands; a name that has no place is left to the tooltip."""
-    right, down = SIDES.get(side, (0.0, 0.0))
-    align = {1.0: "left", 0.0: "center", -1.0: "right"}[right]
-    return {"name": name if side in SIDES else "", "align": align, "dx": 10 * right, "dy": 13 * down}
 
 
 def heat_map(matrix: Sequence[Sequence[float]], limits: tuple[float, float]) -> Spec:
@@ -263,26 +244,6 @@ def scatter(data: Data, looks: Mapping[str, Look], limits: Mapping[str, tuple[fl
     spec = _spec(data, [{"mark": mark, "encoding": encoding}], {}, height=250)
     del spec["transform"]
     return spec
-
-
-def with_legend(spec: Spec) -> Spec:
-    """The specification for a file of its own, which no list of methods stands beside: with a legend, in black."""
-    found: Spec = _inked(spec)
-    found |= {"config": config("#222222") | {"background": "white"}, "padding": 8}
-    found["width"] = 420
-    return found
-
-
-def _inked(part: Any) -> Any:
-    if isinstance(part, dict):
-        changed = {name: _inked(value) for name, value in part.items()}
-        if changed.get("field") in ("label", "group") and "scale" in changed and "legend" in changed:
-            # symbols would be as faint as the bands that share the scale
-            changed["legend"] = {"orient": "bottom", "columns": 2, "title": None, "symbolOpacity": 1}
-        return changed
-    if isinstance(part, list):
-        return [_inked(each) for each in part]
-    return "#222222" if part == "currentColor" else part
 
 
 def _spec(data: Data, layers: Data, shared: Spec, height: Any) -> Spec:

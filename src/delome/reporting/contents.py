@@ -10,24 +10,26 @@ from typing import Any
 
 from delome.errors import ParameterError, PersistenceError
 from delome.experiment.collection import MOST, Record, collect
-from delome.experiment.comparison import LOWER_IS_BETTER
+from delome.experiment.comparison import LOWER_IS_BETTER, TOGETHER
 from delome.experiment.folder import CONFIG, CONFIG_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
 from delome.experiment.selection import KIND as SELECTION_KIND
 from delome.learning import METHODS
-from delome.paper.experiment import NAMES
+from delome.paper.experiment import NAMES, names_in_paper
 from delome.paper.measured import FOLDER as PAPER
 from delome.paper.measured import KIND as PAPER_KIND
-from delome.paper.measured import measured_alike, merged
+from delome.paper.measured import measured_otherwise, merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
 from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
+from delome.reporting.names import short_names, shown_method
 from delome.reporting.paper_figures import paper_figures, series_of
+from delome.reporting.paper_notes import commands, footnotes
 from delome.reporting.repeating import command_of
 from delome.reporting.run_figures import run_figures
-from delome.reporting.series import Group, Series, groups_of, shown_method
+from delome.reporting.series import Group, Series, groups_of
 from delome.reporting.sheets import Sheet, curve_sheet, group_sheet, in_bytes, paper_sheets, selection_sheet
 
 WRONG = (KeyError, TypeError, AttributeError, ValueError, IndexError)
@@ -50,6 +52,9 @@ class Experiment:
     found: Mapping[str, Any]
     sheets: list[Sheet]
     figures: list[Figure]
+    of_all: list[str]
+    notes: list[str]
+    commands: list[str]
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,19 @@ class Comparison:
     figures: list[Figure]
 
     @property
-    def aside(self) -> list[str]:
-        """Methods that what is seen first leaves out, because they keep old graphs."""
-        found = in_order(each.method for each in self.group.series)
-        return [shown_method(name) for name in found if _needs_past(name)] if len(found) > 1 else []
+    def aside(self) -> str:
+        """Says what the numbers that are seen first leave out."""
+        if len(self.group.series) < 2:
+            return ""
+        others = [each for each in self.group.series if each not in _competing(self.group)]
+        together = [each for each in others if TOGETHER in each.row.mark]
+        keeping = [each for each in others if each not in together]
+        reasons = [
+            *_reason(keeping, "keep", "every graph"),
+            *_reason(together, "judge", "the nodes of a task together"),
+        ]
+        excluded = f"Best values exclude {', and '.join(reasons)}. " if reasons else ""
+        return f"{excluded}All but the highest AA are of rows within {MARGIN} points of it."
 
 
 @dataclass(frozen=True)
@@ -87,11 +101,16 @@ class Contents:
     title: str
     folders: list[str]
     runs: int
+    unfinished: int
+    tried: int
+    """Runs that a selection has only tried."""
     experiments: list[Experiment]
     comparisons: list[Comparison]
     leaks: list[Leaks]
     selections: list[Sheet]
     configured: list[Configured]
+    called: Mapping[str, str]
+    """Names of methods beside experiments, whose rows have those of the paper."""
 
     @property
     def figures(self) -> list[Figure]:
@@ -104,16 +123,16 @@ class Contents:
         """Methods that can be switched on and off, as figures draw them."""
         shown = {series.method for each in self.comparisons for series in each.group.series}
         for each in self.experiments:
-            drawn = series_of(each.found).values() if each.found["form"] != "map" else ()
-            shown |= {series.method for series in drawn if series.method in METHODS}
-        return [Drawn(shown_method(name), name, look) for name, look in looks_of(shown).items()]
+            shown |= {series.method for series in series_of(each.found).values() if series.method in METHODS}
+        return [Drawn(self.called.get(name, shown_method(name)), name, look) for name, look in looks_of(shown).items()]
 
 
 def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
     """What is to be shown of folders; ``problems`` gets a sentence for everything that cannot be read."""
     records = collect(folders, problems)
-    groups = groups_of(records)
     experiments = list(_experiments(folders, problems))
+    called = names_in_paper() if experiments else {}
+    groups = groups_of(records, called)
     if not groups and not experiments:
         raise ParameterError(
             f"there are no finished runs or experiments below '{folders[0]}': 'delome run' and 'delome paper' make some"
@@ -123,14 +142,17 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
         title=_title(groups, experiments),
         folders=[str(folder) for folder in folders],
         runs=runs,
+        unfinished=sum(not record.finished for record in records),
+        tried=sum(record.finished and record.candidate for record in records),
         experiments=experiments,
         comparisons=[
             Comparison(group, _cards(group), group_sheet(group), curve_sheet(group), run_figures(group))
             for group in groups
         ],
         leaks=[found for group in groups if (found := leaks_of(group, problems)) is not None],
-        selections=list(_selections(folders, problems)),
+        selections=list(_selections(folders, called, problems)),
         configured=[_configured(group, each) for group in groups for each in group.series],
+        called=called,
     )
 
 
@@ -140,7 +162,10 @@ def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
         return f"Experiments of the paper: {named}"
     methods = in_order(series.method for group in groups for series in group.series)
     named = methods[0] if len(methods) == 1 else counted(len(methods), "method")
-    return f"{named} on {groups[0].title}" if len(groups) == 1 else f"{named} on {counted(len(groups), 'stream')}"
+    if len(groups) == 1:
+        return f"{named} on {groups[0].title}"
+    datasets = short_names(str(group.table.rows[0].settings["dataset"]) for group in groups).values()
+    return f"{named} on {', '.join(datasets) if len(datasets) <= 3 else counted(len(datasets), 'dataset')}"
 
 
 def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Experiment]:
@@ -154,48 +179,61 @@ def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Exper
     for document in sorted(found, key=lambda each: order.get(each.get("name", ""), len(order))):
         try:
             if document["rows"]:
-                yield Experiment(document, list(paper_sheets(document)), paper_figures(document))
+                rows = document["rows"]
+                sheets, figures = list(paper_sheets(document)), paper_figures(document)
+                yield Experiment(document, sheets, figures, *footnotes(rows), commands(rows))
         except WRONG:
-            problems.append(f"'{document['file']}' is damaged, or of another version; it is left out")
+            again = "'delome paper' writes it again, and repeats no run"
+            problems.append(f"'{document['file']}' is damaged, or of another version; it is left out: {again}")
 
 
 def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
-    """Adds a document: what was measured alike becomes one, and what was not says where it is from."""
+    """Adds a document: experiments become one unless they have measured a dataset in different ways; then the other
+    says where it is from."""
     with suppress(*WRONG):
         for number, other in enumerate(found):
             if other["name"] == document["name"]:
-                if measured_alike(other, document):
+                if not measured_otherwise(other, document):
                     found[number] = merged(other, document)
                     return
                 document = document | {"title": f"{document['title']}, {Path(document['file']).parents[1]}"}
     found.append(document)
 
 
-def _selections(folders: Sequence[Path], problems: list[str]) -> Iterator[Sheet]:
+def _selections(folders: Sequence[Path], called: Mapping[str, str], problems: list[str]) -> Iterator[Sheet]:
     for folder in folders:
         for file in sorted(folder.rglob(f"{SELECTIONS}/*.json")):
             try:
-                yield selection_sheet(read_document(file, SELECTION_KIND, MOST))
+                yield selection_sheet(read_document(file, SELECTION_KIND, MOST), called)
             except (PersistenceError, *WRONG):
                 problems.append(f"'{file}' is no selection of delome; it is left out")
 
 
+def _signed(value: float) -> str:
+    text = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if text[1:] == "0.0" else text
+
+
 CARDS = (
     ("aa", "Highest AA", "Average accuracy", lambda value: f"{value:.1f} %"),
-    ("af", "Least forgetting", "Average forgetting", lambda value: f"{value:+.1f}".replace("-", "−")),
+    ("af", "Least forgetting", "Average forgetting", _signed),
     ("seconds", "Fastest", "Seconds of a run", lambda value: f"{value:.1f} s"),
     ("bytes", "Smallest memory", "Kept for old tasks", in_bytes),
 )
 """Metrics that are seen first: what the best of several is called, what a single one is, and how it is written."""
 
+MARGIN = 2
+"""Points below the highest AA at which a method still counts as good: one that learns nothing forgets nothing."""
+
 
 def _cards(group: Group) -> list[Card]:
-    """The best of methods that do not look back at old graphs; a method without a memory does not have the smallest."""
-    free = [each for each in group.series if not _needs_past(each.method)] or group.series
+    """The highest AA, and the best of what comes close to it; a method without a memory does not have the smallest."""
+    rows = _competing(group)
+    highest = max((aa for each in rows if (aa := _mean(each, "aa")) is not None), default=0.0)
+    near = [each for each in rows if (aa := _mean(each, "aa")) is not None and aa >= highest - MARGIN]
     found = []
     for metric, of_several, alone, written in CARDS:
-        spreads = {each.label: each.row.spread(metric) for each in free}
-        means = {label: spread[0] for label, spread in spreads.items() if spread is not None}
+        means = {each.label: value for each in near if (value := _mean(each, metric)) is not None}
         means = {label: value for label, value in means.items() if metric != "bytes" or value > 0}
         if means:
             best = (min if metric in LOWER_IS_BETTER else max)(means.values())
@@ -205,8 +243,20 @@ def _cards(group: Group) -> list[Card]:
     return found
 
 
-def _needs_past(method: str) -> bool:
-    return method in METHODS and METHODS[method].needs_past
+def _mean(series: Series, metric: str) -> float | None:
+    spread = series.row.spread(metric)
+    return None if spread is None else spread[0]
+
+
+def _competing(group: Group) -> list[Series]:
+    """Series that may be called the best; all, if none may."""
+    return [each for each in group.series if each.competes] or group.series
+
+
+def _reason(series: Sequence[Series], verb: str, what: str) -> Iterator[str]:
+    """Methods that are left out, and why; nothing if there are none."""
+    if methods := dict.fromkeys(each.name for each in series):
+        yield f"{' and '.join(methods)}, which {verb}{'s' if len(methods) == 1 else ''} {what}"
 
 
 def _configured(group: Group, series: Series) -> Configured:

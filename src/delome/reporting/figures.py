@@ -14,6 +14,7 @@ from delome.errors import one_line
 from delome.experiment.folder import RunFolder
 from delome.experiment.results import RunResult
 from delome.reporting.looks import look_of
+from delome.reporting.names import short_name
 
 
 def write_figures(folder: RunFolder, result: RunResult) -> list[Path]:
@@ -28,15 +29,10 @@ def title(result: RunResult) -> str:
     """Dataset, method and protocol in one line."""
     config = result.config
     budget = "" if config.budget is None else f", {config.budget} rows per class"
-    dataset = (
-        Path(result.config.dataset.removeprefix("file:")).name
-        if "file:" in result.config.dataset
-        else result.config.dataset
-    )
     backbone = "" if config.backbone is None else f", {config.backbone.upper()}"
     seeds = f", {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
     setting = config.parameters["setting"].upper()
-    return f"{config.method} on {one_line(dataset)} ({setting}{backbone}{budget}{seeds})"
+    return f"{config.method} on {one_line(short_name(config.dataset))} ({setting}{backbone}{budget}{seeds})"
 
 
 def accuracy_matrix(result: RunResult) -> Figure:

@@ -12,6 +12,7 @@ from rich.table import Table
 from delome.experiment.comparison import Comparison, ResultTable, Row
 from delome.experiment.settings import KEYS, SELECTION
 from delome.printable import csv_field, plain
+from delome.reporting.names import short_names
 from delome.reporting.terminal import literal
 
 DIGITS = {"seconds": 1, "bytes": 0}
@@ -133,9 +134,14 @@ def latex(table: ResultTable) -> str:
 
 
 def latex_tabular(
-    heads: Sequence[str], lines: Sequence[Sequence[str]], left: int, bold: Container[tuple[int, int]] = ()
+    heads: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    left: int,
+    bold: Container[tuple[int, int]] = (),
+    raised: Sequence[str] = (),
 ) -> str:
-    """A ``tabular`` with booktabs rules whose first ``left`` columns are text; ``bold`` has lines and columns of cells.
+    """A ``tabular`` with booktabs rules whose first ``left`` columns are text; ``bold`` has lines and columns of cells,
+    and ``raised`` is for each line what stands behind its first cell.
 
     >>> print(latex_tabular(["method", "AA"], [["a_b", "97 ± 1"]], left=1, bold={(0, 1)}))
     \\begin{tabular}{lr}
@@ -147,10 +153,11 @@ def latex_tabular(
     \\end{tabular}
     """
     columns = "l" * left + "r" * (len(heads) - left)
-    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(_latex, heads)) + r" \\", "\\midrule"]
+    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(latex_text, heads)) + r" \\", "\\midrule"]
     for number, line in enumerate(lines):
-        cells = [_latex(cell) for cell in line]
+        cells = [latex_text(cell) for cell in line]
         marked = [f"\\textbf{{{cell}}}" if (number, k) in bold else cell for k, cell in enumerate(cells)]
+        marked[0] += f"\\textsuperscript{{{raised[number]}}}" if raised and raised[number] else ""
         parts.append(" & ".join(marked) + r" \\")
     return "\n".join([*parts, "\\bottomrule", "\\end{tabular}"])
 
@@ -213,9 +220,7 @@ def _cell(row: Row, metric: str) -> str:
 
 def _words(table: ResultTable) -> list[dict[str, str]]:
     """Settings of each row for people; files are called by their names as long as these tell them apart."""
-    datasets = {str(row.settings.get("dataset")) for row in table.rows}
-    short = {dataset: re.sub(r"^file:(.*/)?|\.(npz|pt)$", "", dataset) for dataset in datasets}
-    names = short if len(set(short.values())) == len(datasets) else {}
+    names = short_names(str(row.settings.get("dataset")) for row in table.rows)
     words = []
     for row in table.rows:
         values = {name: row.settings.get(name) for name in table.columns}
@@ -226,5 +231,10 @@ def _words(table: ResultTable) -> list[dict[str, str]]:
     return words
 
 
-def _latex(text: str) -> str:
-    return text.translate(LATEX)
+def latex_text(text: str) -> str:
+    """Text for LaTeX, in which two hyphens do not become a dash.
+
+    >>> print(latex_text("50 % (--set a_b=1)"))
+    50 \\% (-{}-set a\\_b=1)
+    """
+    return "-{}-".join(part.translate(LATEX) for part in text.split("--"))

@@ -13,7 +13,7 @@ from delome.privacy.audit import BLIND, LEAK, WHOLE
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
 from delome.reporting.run_figures import AA
-from delome.reporting.series import Group, Series, shown_method
+from delome.reporting.series import Group, Series
 from delome.reporting.sheets import Cell, Sheet
 
 MEMORY, MODEL = ("raw", "propagated"), ("model",)
@@ -131,7 +131,7 @@ def _sheet(group: Group, audits: Sequence[Audited]) -> Sheet:
         epsilon = each.epsilon
         rows.append(
             [
-                Cell(shown_method(each.series.method), look=each.series.look),
+                Cell(each.series.name, look=each.series.look),
                 *(Cell("–" if value is None else str(value)) for value in settings),
                 Cell(f"{each.aa:.2f}"),
                 *(_cell(each.finding(attack)) for attack in ATTACKS),
@@ -189,4 +189,4 @@ def _figure(
     ]
     if data:
         series = [Drawn(each.series.label, each.series.method, each.series.look) for each in shown]
-        yield Figure(name, title, caption, charts.trade_off(data, series, x=axis, y=AA, log=log))
+        yield Figure(name, title, caption, charts.trade_off(data, series, x=axis, y=AA, log=log), legend=series)

@@ -6,7 +6,7 @@ is grey, so that both show on white and on black paper. Marker and dashes alone 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from delome.learning import METHODS
@@ -18,12 +18,12 @@ COLOURS = (GREEN, PURPLE, BLUE, ORANGE, SKY, YELLOW, VERMILLION, GREY)
 """Of methods that have no colour of their own."""
 
 OWN = {
-    "finetune": GREY, "joint": YELLOW, "ewc": SKY, "mas": GREEN, "gem": ORANGE, "lwf": BLUE, "twp": PURPLE,
+    "finetune": GREY, "joint": YELLOW, "ewc": SKY, "mas": GREEN, "gem": PURPLE, "lwf": BLUE, "twp": ORANGE,
     "hpns": VERMILLION, "ergnn": GREEN, "ssm-uniform": SKY, "ssm-degree": PURPLE, "sem-curvature": GREY,
-    "cat": ORANGE, "delome": VERMILLION, "analytic": BLUE, "slda": GREEN, "prototypes": PURPLE, "er": SKY,
-    "agem": YELLOW, "tpp": GREY, "tpp-nodes": ORANGE, "puma": BLUE, "private": VERMILLION, "replay": YELLOW,
+    "cat": ORANGE, "delome": VERMILLION, "analytic": BLUE, "slda": GREEN, "prototypes": PURPLE, "er": ORANGE,
+    "agem": YELLOW, "tpp": BLUE, "tpp-nodes": SKY, "puma": GREEN, "private": VERMILLION, "replay": YELLOW,
 }  # fmt: skip
-"""Methods that are often drawn together have different ones."""
+"""Methods that are often drawn together have different ones, and so have those with the same marker."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 MARKERS = dict(zip(SHAPES, "os^DPv><", strict=True))
@@ -47,7 +47,8 @@ class Look:
     def variant(self, number: int) -> Look:
         """The look of another run of the same method: its colour, with other dashes and another marker."""
         shape = SHAPES[(SHAPES.index(self.shape) + number) % len(SHAPES)]
-        return replace(self, shape=shape, dash=DASHES[(DASHES.index(self.dash) + number) % len(DASHES)])
+        dash = DASHES[(DASHES.index(self.dash) + number + number // len(SHAPES)) % len(DASHES)]
+        return replace(self, shape=shape, dash=dash)
 
     @property
     def marker(self) -> str:
@@ -76,16 +77,29 @@ def looks_of(methods: Iterable[str]) -> dict[str, Look]:
     >>> looks_of(["delome"])["delome"].colour
     '#d55e00'
     """
-    known = list(METHODS)
+    wanted = in_order(methods)
     found: dict[str, Look] = {}
-    behind = len(known)
-    for name in in_order(methods):
-        if name in known:
-            place = known.index(name)
-        else:
-            place, behind = behind, behind + 1
+    for place, name in enumerate([*METHODS, *(name for name in wanted if name not in METHODS)]):
         shape, dash = SHAPES[place % len(SHAPES)], DASHES[ROUNDS[place // len(SHAPES) % len(DASHES)]]
-        found[name] = Look(OWN.get(name, COLOURS[place % len(COLOURS)]), shape, dash)
+        taken = {look.colour for look in found.values() if look.shape == shape}
+        free = [colour for colour in COLOURS if colour not in taken]
+        found[name] = Look(OWN.get(name, free[0] if free else COLOURS[place % len(COLOURS)]), shape, dash)
+    return {name: found[name] for name in wanted}
+
+
+def looks_of_rows(methods: Sequence[str], looks: Mapping[str, Look]) -> list[Look]:
+    """Looks of rows that are drawn together, by their methods: the first row of a method has that of the method, others
+    have its colour and, as long as there are any, markers that none of this colour has."""
+    taken = {(looks[method].colour, looks[method].shape) for method in methods}
+    found: list[Look] = []
+    for place, method in enumerate(methods):
+        look = looks[method]
+        if number := methods[:place].count(method):
+            variants = [look.variant(k) for k in range(1, len(SHAPES))]
+            free = [each for each in variants if (each.colour, each.shape) not in taken]
+            look = free[0] if free else look.variant(number)
+            taken.add((look.colour, look.shape))
+        found.append(look)
     return found
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
-from delome.reporting.formats import latex_tabular
+from delome.reporting.formats import latex_tabular, latex_text
+from delome.reporting.names import short_names
+from delome.reporting.paper_notes import Rows, conditions, footnotes, marks
 from delome.reporting.terminal import literal
 
 HEADINGS = {
@@ -19,89 +21,105 @@ HEADINGS = {
     "same_class": "nearest to their class, %",
 }
 WITHIN = {None: "", True: " ✓", False: " ✗"}
-LEGEND = "✓: at most one reported standard deviation away; ✗: more."
 
 
-def experiment_tables(found: Mapping[str, Any]) -> Iterator[Table]:
-    """For a terminal: a table for each dataset, and for each number that was reported, so that names are never cut."""
-    for dataset in _datasets(found):
-        metrics = list(_rows(found, dataset)[0]["metrics"])
-        reported = _reported(found, dataset)
-        for together in [[name] for name in metrics] if reported else [metrics]:
-            drawn = Table(title=literal(f"{found['title']}: {dataset}"))
+def experiment_parts(found: Mapping[str, Any]) -> Iterator[Table | str]:
+    """For a terminal: of each dataset a table for each number that was reported, so that names are never cut, and how
+    it was measured; then the notes."""
+    of_all, notes = footnotes(found["rows"])
+    for dataset, name in _datasets(found).items():
+        rows = _rows(found, dataset)
+        metrics, reported = list(rows[0]["metrics"]), known(rows, "reported")
+        for together in [[each] for each in metrics] if reported else [metrics]:
+            drawn = Table(title=literal(f"{found['title']}: {name}"))
             heads, lines = _content(found, dataset, together)
             for number, head in enumerate(heads):
                 drawn.add_column(literal(head), justify="left" if number == 0 else "right", no_wrap=True)
-            for line in lines:
+            for line in _marked(lines, rows, notes):
                 drawn.add_row(*map(literal, line))
             yield drawn
+        yield from conditions(rows, found["form"])
+    yield from (*of_all, *_numbered(notes))
 
 
 def experiment_markdown(found: Mapping[str, Any]) -> str:
-    """For a page: a table for each dataset, and the remarks."""
+    """For a page: a table for each dataset and how it was measured, then the notes."""
+    of_all, notes = footnotes(found["rows"])
     parts = [f"## {found['title']}"]
-    for dataset in _datasets(found):
+    for dataset, name in _datasets(found).items():
+        rows = _rows(found, dataset)
         heads, lines = _content(found, dataset)
         rules = ["---", *["---:"] * (len(heads) - 1)]
-        table = [[cell.replace("|", "\\|") for cell in line] for line in (heads, rules, *lines)]
-        parts += [f"### {dataset}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
-    return "\n\n".join([*parts, *remarks(found)]) + "\n"
+        table = [[cell.replace("|", "\\|") for cell in line] for line in (heads, rules, *_marked(lines, rows, notes))]
+        parts += [f"### {name}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
+        parts.append(" ".join(conditions(rows, found["form"])))
+    return "\n\n".join([*parts, *of_all, *_numbered(notes)]) + "\n"
 
 
 def experiment_latex(found: Mapping[str, Any]) -> str:
-    """For a paper: a ``tabular`` with booktabs rules for each dataset; the remarks as comments."""
-    parts = [f"% {found['title']}"]
-    for dataset in _datasets(found):
-        parts += [f"% {dataset}", latex_tabular(*_content(found, dataset), left=1)]
-    return "\n".join([*parts, *(f"% {remark}" for remark in remarks(found))]) + "\n"
+    """For a paper: for each dataset a ``tabular`` with booktabs rules, and below it how it was measured and the notes
+    that touch it."""
+    parts = [r"% \usepackage{booktabs, amssymb}", f"% {found['title']}"]
+    for dataset, name in _datasets(found).items():
+        rows = _rows(found, dataset)
+        of_all, notes = footnotes(rows)
+        raised = [", ".join(map(str, marks(row, notes))) for row in rows]
+        said = [" ".join(conditions(rows, found["form"])), *of_all]
+        lines = [*map(latex_text, said), *_numbered(notes, r"\textsuperscript{{{}}} {}", latex_text)]
+        parts += [f"% {name}", latex_tabular(*_content(found, dataset), left=1, raised=raised), r"\par\smallskip"]
+        parts += [r"\begin{minipage}{\linewidth}\footnotesize", "\\par\n".join(lines), r"\end{minipage}"]
+    return "\n".join(parts) + "\n"
 
 
-def remarks(found: Mapping[str, Any]) -> list[str]:
-    """What a reader must know: the numbered notes, and what was left out."""
-    lines = [f"{number}. {text}" for number, text in enumerate(found["notes"], start=1)]
-    if any(numbers.get("within") is not None for row in found["rows"] for numbers in row["metrics"].values()):
-        lines.insert(0, LEGEND)
-    return lines + ([f"left out: {', '.join(found['left_out'])}"] if found["left_out"] else [])
+def _numbered(notes: Sequence[str], form: str = "{}. {}", written: Callable[[str], str] = str) -> list[str]:
+    return [form.format(number, written(text)) for number, text in enumerate(notes, start=1)]
 
 
-def _datasets(found: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(row["dataset"] for row in found["rows"]))
+def _marked(lines: Sequence[Sequence[str]], rows: Rows, notes: Sequence[str]) -> Iterator[list[str]]:
+    """Lines of a table with the numbers of their notes behind their names."""
+    for (label, *cells), row in zip(lines, rows, strict=True):
+        numbers = marks(row, notes)
+        yield [f"{label} [{', '.join(map(str, numbers))}]" if numbers else label, *cells]
+
+
+def _datasets(found: Mapping[str, Any]) -> dict[str, str]:
+    """The datasets of a document, and what they are called."""
+    return short_names(row["dataset"] for row in found["rows"])
 
 
 def _rows(found: Mapping[str, Any], dataset: str) -> list[Mapping[str, Any]]:
     return [row for row in found["rows"] if row["dataset"] == dataset]
 
 
-def _reported(found: Mapping[str, Any], dataset: str) -> set[str]:
-    """Metrics of which the paper reports something."""
-    numbers = [each for row in _rows(found, dataset) for each in row["metrics"].items()]
-    return {name for name, each in numbers if each["reported"] is not None}
+def known(rows: Rows, number: str) -> set[str]:
+    """Metrics of which some row has such a number: one that is reported, or a difference."""
+    numbers = [each for row in rows for each in row["metrics"].items()]
+    return {name for name, each in numbers if each.get(number) is not None}
 
 
 def _content(
     found: Mapping[str, Any], dataset: str, metrics: Sequence[str] | None = None
 ) -> tuple[list[str], list[list[str]]]:
     """Headings and lines of a table with some metrics, or all; columns that would be empty are left out."""
-    rows, reported = _rows(found, dataset), _reported(found, dataset)
+    rows = _rows(found, dataset)
+    reported, compared = known(rows, "reported"), known(rows, "difference")
     metrics = list(rows[0]["metrics"]) if metrics is None else metrics
     placed = any(row["x"] is not None for row in rows)
     # an axis may be explained behind a colon
     heads = ["method", *([str(found["x"]).partition(":")[0]] if placed else [])]
     for name in metrics:
         title = HEADINGS.get(name, name)
-        heads += [f"{title} reported", "measured", "difference"] if name in reported else [title]
+        heads += [f"{title} reported", "measured"] if name in reported else [title]
+        heads += ["difference"] if name in compared else []
     lines = []
     for row in rows:
-        marks = f" [{', '.join(map(str, row['notes']))}]" if row["notes"] else ""
-        line = [f"{row['label']}{marks}", *([_place(row["x"])] if placed else [])]
+        line = [row["label"], *([_place(row["x"])] if placed else [])]
         for name in metrics:
             numbers = row["metrics"][name]
             measured = with_spread(numbers["measured"], numbers.get("std"), name)
-            if name in reported:
-                of_paper = with_spread(numbers["reported"], numbers.get("reported_std"), name)
-                line += [of_paper, measured, _difference(numbers)]
-            else:
-                line.append(measured)
+            of_paper = with_spread(numbers["reported"], numbers.get("reported_std"), name)
+            line += [of_paper, measured] if name in reported else [measured]
+            line += [_difference(numbers)] if name in compared else []
         lines.append(line)
     return heads, lines
 

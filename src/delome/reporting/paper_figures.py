@@ -5,33 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from delome.paper.experiment import methods_by_label
+from delome.paper.experiment import drawn_as
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
-from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of
+from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of, looks_of_rows
+from delome.reporting.names import short_names
 from delome.reporting.paper import HEADINGS
-from delome.reporting.series import short_name
 
-HOLLOW = "Hollow points were reported."
-TICK = "Ticks were reported."
+HOLLOW = "Hollow points mark reported values."
+TICK = "Ticks mark reported values."
 
 
 def series_of(found: Mapping[str, Any]) -> dict[str, Drawn]:
-    """The rows of a document by label, in their order there; what the paper calls DeLoMe looks like ``delome``."""
-    methods = {label: methods_by_label().get(label, label) for label in (row["label"] for row in found["rows"])}
-    looks = looks_of(methods.values())
-    series: dict[str, Drawn] = {}
-    for label, method in methods.items():
-        number = sum(each.method == method for each in series.values())
-        series[label] = Drawn(label, method, looks[method].variant(number))
-    return series
+    """The rows of a document by label, in their order there, each with the look of its method."""
+    labels = list(dict.fromkeys(row["label"] for row in found["rows"]))
+    methods = [drawn_as(found["name"], label) for label in labels]
+    rows = zip(labels, methods, looks_of_rows(methods, looks_of(methods)), strict=True)
+    return {label: Drawn(label, method, look) for label, method, look in rows}
 
 
 def paper_figures(found: Mapping[str, Any]) -> list[Figure]:
     """Figures of all datasets of a document."""
     draw = {"curve": _curve, "map": _maps}.get(found["form"], _bars)
-    datasets = dict.fromkeys(row["dataset"] for row in found["rows"])
-    return [figure for number, dataset in enumerate(datasets) for figure in draw(found, dataset, number + 1)]
+    names = short_names(row["dataset"] for row in found["rows"])
+    return [figure for number, each in enumerate(names.items(), start=1) for figure in draw(found, *each, number)]
 
 
 def _numbers(row: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
@@ -44,7 +41,7 @@ def _numbers(row: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _bars(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
+def _bars(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
     rows = [row for row in found["rows"] if row["dataset"] == dataset]
     series = series_of(found)
     for metric in rows[0]["metrics"]:
@@ -59,7 +56,7 @@ def _bars(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figur
         unit = heading if metric not in ("aa", "af") else {"aa": "AA, %", "af": "AF, points"}[metric]
         spec = charts.bars(data, list(series.values()), x=unit, reported=reported)
         caption = _caption("Lines", rows, TICK if reported else "")
-        title = f"{heading} on {short_name(dataset)}"
+        title = f"{heading} on {name}"
         yield Figure(f"{found['name']}-{number}-{metric}", title, caption, spec)
 
 
@@ -69,7 +66,7 @@ def _caption(marks: str, rows: Sequence[Mapping[str, Any]], reported: str) -> st
     return " ".join([*([f"{marks} are one standard deviation over seeds."] if spread else []), reported]).strip()
 
 
-def _curve(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
+def _curve(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
     rows = [row for row in found["rows"] if row["dataset"] == dataset and row["x"] is not None]
     series = series_of(found)
     for metric in rows[0]["metrics"] if rows else ():
@@ -86,12 +83,11 @@ def _curve(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figu
         )
         caption = _caption("Bands", rows, HOLLOW if reported else "")
         legend = list(series.values())
-        yield Figure(f"{found['name']}-{number}-{metric}", short_name(dataset), caption, spec, "wide", legend=legend)
+        yield Figure(f"{found['name']}-{number}-{metric}", name, caption, spec, "wide", legend=legend)
 
 
-def _maps(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figure]:
-    start = f"{dataset}: "
-    points = [point for point in found.get("points", []) if point["panel"].startswith(start)]
+def _maps(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
+    points = [point for point in found.get("points", []) if point["dataset"] == dataset]
     if not points:
         return
     groups = list(dict.fromkeys(str(point["group"]) for point in points))
@@ -100,12 +96,13 @@ def _maps(found: Mapping[str, Any], dataset: str, number: int) -> Iterator[Figur
     }
     limits = {axis: _limits([point[axis] for point in points]) for axis in ("x", "y")}
     for order, panel in enumerate(dict.fromkeys(point["panel"] for point in points)):
-        data = [{name: point[name] for name in ("x", "y", "group")} for point in points if point["panel"] == panel]
-        title = panel.removeprefix(start)
+        data = [{part: point[part] for part in ("x", "y", "group")} for point in points if point["panel"] == panel]
         spec = charts.scatter(data, looks, limits)
         legend = [Drawn(f"class {group}", group, look) for group, look in looks.items()]
-        name = f"{found['name']}-{number}-map-{order + 1}"
-        yield Figure(name, title, f"{len(data)} points", spec, "cell", legend=legend)
+        file, caption = f"{found['name']}-{number}-map-{order + 1}", f"{name}: {len(data)} points"
+        memory = series_of(found).get(panel)
+        method = "" if memory is None else memory.method
+        yield Figure(file, panel, caption, spec, "cell", legend=legend, method=method)
 
 
 def _limits(values: list[float]) -> tuple[float, float]:

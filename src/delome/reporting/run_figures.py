@@ -29,14 +29,7 @@ def _legend(group: Group) -> list[Drawn]:
 
 def _band(group: Group) -> str:
     """What lines and bands are, if there are several seeds."""
-    return f"{BAND} " if any(len(each.row.seeds) > 1 for each in group.series) else ""
-
-
-def _fewer(group: Group) -> str:
-    """Says that not all rows are drawn."""
-    if len(group.drawn) == len(group.series):
-        return ""
-    return " Of each method the row with the best AA on validation nodes is drawn."
+    return BAND if any(len(each.row.seeds) > 1 for each in group.series) else ""
 
 
 def _curves(group: Group) -> Figure:
@@ -47,9 +40,10 @@ def _curves(group: Group) -> Figure:
             data.append({"label": each.label, "method": each.method} | point)
     spec = charts.lines(data, _drawn(group.drawn), x="after learning task", y=AA)
     switch = "Switch a method off above, and the axis adapts to the others." if len(group.drawn) > 1 else ""
-    caption = f"{_band(group)}{switch}{_fewer(group)}"
+    caption = f"{_band(group)} {group.fewer}".strip()
     size = "wide" if len(group.drawn) > 1 else "half"
-    return Figure(f"{group.name}-curve", "Average accuracy after each task", caption, spec, size, legend=_legend(group))
+    name, title = f"{group.name}-curve", "Average accuracy after each task"
+    return Figure(name, title, caption, spec, size, legend=_legend(group), hint=switch)
 
 
 def _forgetting(group: Group) -> Iterator[Figure]:
@@ -63,7 +57,7 @@ def _forgetting(group: Group) -> Iterator[Figure]:
     if len(data) > 1:
         spec = charts.bars(data, _drawn(group.drawn), x="average forgetting (AF), points")
         lines = "; lines are one standard deviation" if _band(group) else ""
-        caption = f"Mean change of earlier tasks since they were learned{lines}.{_fewer(group)}"
+        caption = f"Mean change of earlier tasks since they were learned{lines}. {group.fewer}".strip()
         yield Figure(f"{group.name}-forgetting", "Forgetting", caption, spec, "wide")
 
 
@@ -80,7 +74,7 @@ def _budgets(group: Group) -> Iterator[Figure]:
     for own in curves:
         alike = [each[0] for each in curves if each[0].method == own[0].method]
         differing = [name for name, value in own[0].beside_budget.items() if _differ(alike, name, value)]
-        label = label_of(own[0].row, differing)
+        label = label_of(own[0].name, own[0].row, differing)
         series.append(Drawn(label, own[0].method, own[0].look))
         for budget in budgets:
             values = [value for each in own if each.budget in (budget, None) for value in each.row.values("aa")]
@@ -90,7 +84,7 @@ def _budgets(group: Group) -> Iterator[Figure]:
     if not any(own[0].budget for own in curves):
         return
     spec = charts.lines(data, series, x="memory rows per class", y=AA, log=True)
-    caption = f"{_band(group)}A method without a budget is a level line."
+    caption = f"{_band(group)} A method without a budget is a level line.".strip()
     yield Figure(f"{group.name}-budgets", "Accuracy against memory budget", caption, spec, "wide", legend=series)
 
 
@@ -113,23 +107,25 @@ def _trade_offs(group: Group) -> Iterator[Figure]:
                 data.append({"label": each.label, "method": each.method, "x": cost[0], "mean": accuracy[0]})
         if data:
             spec = charts.trade_off(data, _drawn(group.drawn), x=axis, y=AA)
-            yield Figure(f"{group.name}-{metric}", title, caption + _fewer(group), spec, legend=_legend(group))
+            said = f"{caption} {group.fewer}".strip()
+            yield Figure(f"{group.name}-{metric}", title, said, spec, legend=_legend(group))
 
 
 def _matrices(group: Group) -> Iterator[Figure]:
-    matrices = {each.label: matrix for each in group.drawn if (matrix := each.matrix) is not None}
+    matrices = [(each, matrix) for each in group.drawn if (matrix := each.matrix) is not None]
     if not matrices:
         return
-    every = [value for matrix in matrices.values() for row in matrix for value in row]
+    every = [value for _, matrix in matrices for row in matrix for value in row]
     shared = min(every), max(every)
-    for number, (label, matrix) in enumerate(matrices.items()):
+    for number, (each, matrix) in enumerate(matrices):
         values = [value for row in matrix for value in row]
         spec = charts.heat_map(matrix, shared)
-        name = f"{group.name}-matrix-{number + 1}-{label}"
+        name = f"{group.name}-matrix-{number + 1}-{each.label}"
         alone = len(matrices) == 1
-        title, size = ("Accuracy matrix", "half") if alone else (label, "cell")
+        title, size = ("Accuracy matrix", "half") if alone else (each.label, "cell")
         colours = f"Colours reach from {shared[0]:.1f} (dark) to {shared[1]:.1f}."
         caption = (
             f"Accuracy on each task after learning each task, in percent, mean over seeds. {colours}" if alone else ""
         )
-        yield Figure(name, title, caption, spec, size, (min(values), max(values)), shared)
+        limits = min(values), max(values)
+        yield Figure(name, title, caption, spec, size, limits, shared, method=each.method)

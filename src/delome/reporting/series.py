@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
 from delome.experiment.collection import Record
-from delome.experiment.comparison import ResultTable, Row, tabulate
+from delome.experiment.comparison import TOGETHER, ResultTable, Row, tabulate
+from delome.learning import METHODS
 from delome.metrics import AccuracyMatrix
-from delome.reporting.looks import Look, in_order, looks_of
+from delome.reporting.looks import Look, in_order, looks_of, looks_of_rows
+from delome.reporting.names import short_names, shown_method
 
-METRICS = ("aa", "af", "learning", "anytime", "seconds", "bytes")
-STREAM = ("tasks", "classes per task", "split", "inter-task edges", "graph")
-"""What runs must share beside dataset and setting to be drawn together."""
+METRICS = ("aa", "af", "learning", "anytime", "forward", "seconds", "bytes")
+
+USUAL = {"stream": "classes", "test graph": "cut", "test nodes": "transductive"}
+"""How runs are measured unless something else is said."""
 BACKBONE = "backbone"
-"""They must share this too, as far as they have one."""
+"""What runs that are drawn together must share too, as far as they have one."""
 
 MOST_SERIES = 16
-"""In one figure: of more, each method is drawn with the parameters that did best on validation nodes."""
+"""In one figure."""
 
 BESIDE = ("dataset", "setting", "method", "selection")
 """Columns of a table that are not part of a label."""
@@ -33,6 +35,8 @@ class Series:
 
     label: str
     method: str
+    name: str
+    """Of the method, as it is shown, with its mark."""
     look: Look
     row: Row
 
@@ -48,6 +52,12 @@ class Series:
         return AccuracyMatrix.mean(found).rows if found else None
 
     @property
+    def competes(self) -> bool:
+        """Whether it may be called the best: not if it keeps old graphs, or is asked about all nodes of a task."""
+        keeps_graphs = self.method in METHODS and METHODS[self.method].needs_past
+        return not keeps_graphs and TOGETHER not in self.row.mark
+
+    @property
     def beside_budget(self) -> dict[str, Any]:
         """All settings but the budget and what was selected."""
         return {name: value for name, value in self.row.settings.items() if name not in ("budget", "selection")}
@@ -61,17 +71,24 @@ class Series:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs on the same stream of tasks in the same setting: the table of all, and the series that are drawn."""
+    """Runs on the same stream of tasks in the same setting: the table of all, the series that are drawn, and which
+    these are if they are not all."""
 
     name: str
     title: str
     table: ResultTable
     series: list[Series]
     drawn: list[Series]
+    fewer: str
 
     @property
     def tasks(self) -> int:
         return max(record.tasks for each in self.series for record in each.row.records)
+
+    def best(self, metric: str) -> list[Row]:
+        """Rows with the best mean of those that are asked about each node."""
+        compared = replace(self.table, rows=[row for row in self.table.rows if TOGETHER not in row.mark])
+        return [compared.rows[number] for number in compared.best(metric)]
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -89,99 +106,120 @@ class Group:
         return [name for name in self.table.columns if name not in (*self.shared, *BESIDE)]
 
 
-def groups_of(records: Sequence[Record]) -> list[Group]:
-    """Finished runs that a selection has not only tried, in groups."""
-    together: dict[tuple[str, ...], list[Record]] = {}
+def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None) -> list[Group]:
+    """Finished runs that a selection has not only tried, in groups; ``called`` has other names of methods."""
+    shown = _by_backbone([record for record in records if record.finished and not record.candidate])
+    keys = sorted(shown, key=lambda key: sum(_is_odd(*pair) for pair in key[2:] if pair[0] in USUAL))
+    looks = looks_of(str(record.config["method"]) for own in shown.values() for record in own)
+    names = short_names(key[0] for key in keys)
+    found = []
+    for number, (key, title) in enumerate(zip(keys, _titles(keys, names), strict=True), start=1):
+        own = shown[key]
+        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{names[key[0]]}-{key[1]}").strip("-")[:60]
+        known = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
+        table = tabulate(own, metrics=known)
+        series = _series(table, looks, called or {})
+        found.append(Group(name, title, table, series, *_drawn(series)))
+    return found
+
+
+Key = tuple[Any, ...]
+"""Dataset and setting of a group, and then how its runs were measured, as pairs of a name and a value."""
+
+
+def _titles(keys: Sequence[Key], names: Mapping[str, str]) -> list[str]:
+    """Titles of groups: of how they were measured, what is needed to tell them apart."""
+    titles = [f"{names[dataset]} · {setting.upper()}" for dataset, setting, *_ in keys]
+    for place in range(2, len(keys[0]) if keys else 0):
+        for title in {each for each in titles if titles.count(each) > 1}:
+            alike = [number for number, each in enumerate(titles) if each == title]
+            if len({keys[number][place] for number in alike}) > 1:
+                for number in alike:
+                    name, value = keys[number][place]
+                    titles[number] += f", {name} {value}" if _is_odd(name, value) else ""
+    return titles
+
+
+def _is_odd(name: str, value: Any) -> bool:
+    return value not in (None, USUAL.get(name))
+
+
+def _key(record: Record) -> Key:
+    config, protocol = record.config, record.protocol
+    cut = "grown" if config.get("inter_task_edges") else "cut"
+    order = config.get("class_order")
+    how = {
+        "stream": config.get("stream_kind", "classes"),
+        "test graph": config.get("test_graph", cut),
+        "test nodes": "inductive" if config.get("inductive") else "transductive",
+        "class order": None if order is None else str(order),
+        **{name: protocol.get(name) for name in ("tasks", "classes per task", "split", "graph")},
+    }
+    return str(config["dataset"]), str(config.get("setting")), *how.items()
+
+
+def _by_backbone(records: Sequence[Record]) -> dict[Key, list[Record]]:
+    """Runs that were measured alike, by backbone; methods without one stand beside the first."""
+    together: dict[Key, list[Record]] = {}
     for record in records:
-        together.setdefault(_shared_by_group(record), []).append(record)
-    together = _by_backbone(together)
-    shown = {key: own for key, own in together.items() if any(each.finished and not each.candidate for each in own)}
-    looks = looks_of(str(record.config["method"]) for record in records)
-    twice = [key[:2] for key in shown]
-    found = []
-    for number, (key, own) in enumerate(shown.items()):
-        others = [other for other in shown if other[:2] == key[:2]]
-        differing = [
-            f"{name} {value}"
-            for k, (name, value) in enumerate(zip((*STREAM, BACKBONE), key[2:], strict=True))
-            if len({other[2 + k] for other in others}) > 1
-        ]
-        title = ", ".join(
-            [f"{short_name(key[0])} · {key[1].upper()}", *(differing if twice.count(key[:2]) > 1 else [])]
-        )
-        name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number + 1}-{short_name(key[0])}-{key[1]}").strip("-")[:60]
-        table = tabulate(own, metrics=METRICS)
-        series = _series(table, looks)
-        found.append(Group(name, title, table, series, _drawn(series)))
+        together.setdefault(_key(record), []).append(record)
+    found: dict[Key, list[Record]] = {}
+    for key, own in together.items():
+        first = next((name for each in own if (name := each.config.get(BACKBONE)) is not None), None)
+        for record in own:
+            found.setdefault((*key, (BACKBONE, record.config.get(BACKBONE) or first)), []).append(record)
     return found
 
 
-def _shared_by_group(record: Record) -> tuple[str, ...]:
-    stream = [str(record.protocol.get(name)) for name in STREAM]
-    return str(record.config["dataset"]), str(record.config.get("setting")), *stream
-
-
-def _by_backbone(groups: dict[tuple[str, ...], list[Record]]) -> dict[tuple[str, ...], list[Record]]:
-    """The groups, each once for every backbone; methods without one stand beside the first."""
-    found: dict[tuple[str, ...], list[Record]] = {}
-    for key, records in groups.items():
-        backbones = list(dict.fromkeys(name for each in records if (name := each.config.get(BACKBONE)) is not None))
-        for record in records:
-            own = record.config.get(BACKBONE) or next(iter(backbones), "")
-            found.setdefault((*key, str(own)), []).append(record)
-    return found
-
-
-def short_name(dataset: str) -> str:
-    """A dataset as a title names it: a file without its folders.
-
-    >>> short_name("file:../data/cora.npz"), short_name("digits")
-    ('cora.npz', 'digits')
-    """
-    return Path(dataset.removeprefix("file:")).name if dataset.startswith("file:") else dataset
-
-
-def shown_method(name: str) -> str:
-    """A method as it is shown: one of your own without its module.
-
-    >>> shown_method("my_module:Mine"), shown_method("delome")
-    ('Mine', 'delome')
-    """
-    return name.rpartition(":")[2]
-
-
-def _series(table: ResultTable, looks: dict[str, Look]) -> list[Series]:
+def _series(table: ResultTable, looks: Mapping[str, Look], called: Mapping[str, str]) -> list[Series]:
     """A series for each row, in the order of methods; labels say what tells rows of one method apart."""
-    names = in_order(str(row.settings["method"]) for row in table.rows)
+    methods = in_order(str(row.settings["method"]) for row in table.rows)
+    rows = [(name, row) for name in methods for row in table.rows if row.settings["method"] == name]
     found = []
-    for name in names:
-        own = [row for row in table.rows if row.settings["method"] == name]
+    for (method, row), look in zip(rows, looks_of_rows([method for method, _ in rows], looks), strict=True):
+        own = [each for name, each in rows if name == method]
         differing = _differing(own, [column for column in table.columns if column not in BESIDE])
-        for number, row in enumerate(own):
-            found.append(Series(label_of(row, differing), name, looks[name].variant(number), row))
+        name = called.get(method, shown_method(method)) + row.mark
+        found.append(Series(label_of(name, row, differing), method, name, look, row))
     return found
 
 
-def label_of(row: Row, columns: Iterable[str]) -> str:
-    """A method, and those of some settings that it has."""
+def label_of(name: str, row: Row, columns: Iterable[str]) -> str:
+    """The name of a method, and those of some settings that a row of it has."""
     settings = [(column, row.settings.get(column)) for column in columns]
-    given = [f"{column} {value}" for column, value in settings if value is not None]
-    return ", ".join([shown_method(str(row.settings["method"])), *given])
+    return ", ".join([name, *(f"{column} {value}" for column, value in settings if value is not None)])
 
 
 def _differing(rows: Sequence[Row], columns: Iterable[str]) -> list[str]:
     return [column for column in columns if len({str(row.settings.get(column)) for row in rows}) > 1]
 
 
-def _drawn(series: list[Series]) -> list[Series]:
+def _drawn(series: list[Series]) -> tuple[list[Series], str]:
+    """Series for figures, and which: of many those with one budget, and of still too many the best of each method."""
     if len(series) <= MOST_SERIES:
-        return series
+        return series, ""
+    budget = _shared_budget(series)
+    of_budget = "" if budget is None else f" with budget {budget}"
+    drawn = [each for each in series if budget is None or each.budget in (budget, None)]
+    if len(drawn) <= MOST_SERIES:
+        return drawn, f"Of methods with a memory, rows{of_budget} are drawn."
     best: dict[str, Series] = {}
-    for each in series:
+    for each in drawn:
         before = best.get(each.method)
         if before is None or _validated(each) > _validated(before):
             best[each.method] = each
-    return list(best.values())
+    unlike = " Budgets differ." if len({each.budget for each in best.values()} - {None}) > 1 else ""
+    said = f"Of each method the row{of_budget} that is best on validation nodes is drawn.{unlike}"
+    return [*best.values()], said if len(best) < len(series) else ""
+
+
+def _shared_budget(series: Sequence[Series]) -> int | None:
+    """The largest budget that every method with a memory was run with."""
+    budgets: dict[str, set[int]] = {}
+    for each in series:
+        if each.budget is not None:
+            budgets.setdefault(each.method, set()).add(each.budget)
+    return max(set.intersection(*budgets.values()), default=None) if budgets else None
 
 
 def _validated(series: Series) -> float:

@@ -10,11 +10,13 @@ from typing import Any
 from delome.experiment.selection import in_words
 from delome.reporting.formats import heading
 from delome.reporting.looks import Look
-from delome.reporting.paper import HEADINGS, with_spread
+from delome.reporting.names import short_name, short_names
+from delome.reporting.paper import HEADINGS, known, with_spread
 from delome.reporting.paper_figures import series_of
-from delome.reporting.series import Group, short_name, shown_method
+from delome.reporting.paper_notes import conditions, footnotes, marks
+from delome.reporting.series import Group
 
-TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "anytime": "anytime"}
+TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "forward": "forward transfer"}
 SELECTION = "selection"
 MOST_TASKS = 50
 """Of streams whose AA after each task is a table as well."""
@@ -31,6 +33,8 @@ class Cell:
     notes: Sequence[int] = ()
     bar: float | None = None
     """Length of a bar below the text, in percent."""
+    within: bool | None = None
+    """Whether a difference is small."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,17 @@ class Sheet:
 def group_sheet(group: Group) -> Sheet:
     """All rows of a group in the order of methods, best means marked."""
     table = group.table
-    best = {metric: table.best(metric) for metric in table.metrics}
+    best = {metric: group.best(metric) for metric in table.metrics}
     differing = group.differing
     metrics = [metric for metric in table.metrics if any(row.spread(metric) for row in table.rows)]
     rows = []
     for each in group.series:
-        number = next(k for k, row in enumerate(table.rows) if row is each.row)
-        cells = [Cell(shown_method(each.method), look=each.look)]
+        cells = [Cell(each.name, look=each.look)]
         cells += [_setting(each.row.settings.get(name)) for name in differing]
         cells.append(Cell(str(len(each.row.seeds))))
         for metric in metrics:
-            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), number in best[metric]))
+            is_best = any(row is each.row for row in best[metric])
+            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), is_best))
         if SELECTION in table.columns:
             cells.append(_setting(each.row.settings.get(SELECTION)))
         rows.append(cells)
@@ -78,27 +82,27 @@ def curve_sheet(group: Group) -> Sheet | None:
 
 
 def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
-    """A table for each dataset: reported, measured, difference, within one standard deviation."""
-    series = series_of(found)
-    for dataset in dict.fromkeys(row["dataset"] for row in found["rows"]):
+    """A table for each dataset: reported, measured, difference, and how it was measured."""
+    series, (_, notes) = series_of(found), footnotes(found["rows"])
+    names = short_names(row["dataset"] for row in found["rows"])
+    for dataset in names:
         rows = [row for row in found["rows"] if row["dataset"] == dataset]
         placed = any(row["x"] is not None for row in rows)
         metrics = list(rows[0]["metrics"])
-        reported = {name for name in metrics if any(row["metrics"][name]["reported"] is not None for row in rows)}
-        selected = any(row.get(SELECTION) for row in rows)
+        reported, compared = known(rows, "reported"), known(rows, "difference")
         heads = ["method", *([str(found["x"])] if placed else [])]
         for name in metrics:
             title = HEADINGS.get(name, name)
-            compared = [f"{title} reported", f"{title} measured", "difference", "within 1 std"]
-            heads += compared if name in reported else [title]
-        cells = [_paper_row(row, metrics, reported, placed, series[row["label"]].look) for row in rows]
-        if selected:
-            heads.append(SELECTION)
-            cells = [[*line, Cell(str(row.get(SELECTION, "")))] for line, row in zip(cells, rows, strict=True)]
-        yield Sheet(short_name(dataset), heads, cells)
+            heads += [f"{title} reported", f"{title} measured"] if name in reported else [title]
+            heads += ["difference"] if name in compared else []
+        cells = []
+        for row in rows:
+            label = Cell(row["label"], look=series[row["label"]].look, notes=marks(row, notes))
+            cells.append([label, *_paper_cells(row, metrics, reported, compared, placed)])
+        yield Sheet(names[dataset], heads, cells, notes=conditions(rows, found["form"]))
 
 
-def selection_sheet(found: Mapping[str, Any]) -> Sheet:
+def selection_sheet(found: Mapping[str, Any], called: Mapping[str, str]) -> Sheet:
     """Candidates of a selection, their scores on validation nodes, and the one that was chosen."""
     run, tasks = found["run"], found["tasks"]
     setting = str(run["parameters"].get("setting", "")).upper()
@@ -109,29 +113,24 @@ def selection_sheet(found: Mapping[str, Any]) -> Sheet:
         score = f"{mean(scores):.2f}" if scores else "failed"
         chosen = number == found["winner"]
         rows.append([Cell(in_words(each["chosen"])), Cell(score, best=chosen), Cell("chosen" if chosen else "")])
-    title = f"{run['method']} on {short_name(str(run['dataset']))} ({setting}; {found['protocol']}{first})"
+    method = called.get(run["method"], run["method"])
+    title = f"{method} on {short_name(str(run['dataset']))} ({setting}; {found['protocol']}{first})"
     return Sheet(title, ["candidate", "AA on validation nodes", ""], rows)
 
 
-def _paper_row(
-    row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], placed: bool, look: Look
+def _paper_cells(
+    row: Mapping[str, Any], metrics: Sequence[str], reported: set[str], compared: set[str], placed: bool
 ) -> list[Cell]:
-    line = [Cell(row["label"], look=look, notes=row["notes"])]
-    if placed:
-        line.append(Cell("" if row["x"] is None else f"{row['x']:.4g}"))
+    line = [Cell("" if row["x"] is None else f"{row['x']:.4g}")] if placed else []
     for name in metrics:
         numbers = row["metrics"][name]
-        measured = _written(numbers["measured"], numbers.get("std"), name)
-        if name not in reported:
-            line.append(measured)
-            continue
-        difference = numbers["difference"]
-        line += [
-            _written(numbers["reported"], numbers.get("reported_std"), name),
-            measured,
-            Cell("" if difference is None else f"{difference:+.1f}".replace("-", "−")),
-            Cell({None: "", True: "✓ yes", False: "✗ no"}[numbers["within"]]),
-        ]
+        if name in reported:
+            line.append(_written(numbers["reported"], numbers.get("reported_std"), name))
+        line.append(_written(numbers["measured"], numbers.get("std"), name))
+        if name in compared:
+            difference = numbers["difference"]
+            text = "" if difference is None else f"{difference:+.1f}".replace("-", "−")
+            line.append(Cell(text, within=numbers["within"]))
     return line
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from delome.errors import DelomeError, one_line
 from delome.persistence.files import make_folder, reporting_write_errors, write_bytes, write_text
-from delome.reporting.charts import Figure, with_legend
+from delome.reporting.charts import Figure
 from delome.reporting.contents import Contents, read_contents
+from delome.reporting.exported import exported
 from delome.reporting.page import html
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ def write_figures_to(folder: Path, figures: Iterable[Figure]) -> list[Path]:
     with reporting_write_errors(folder):
         make_folder(folder)
         for figure in figures:
-            spec = json.dumps(with_legend(figure.spec | {"title": figure.title}))
+            spec = json.dumps(exported(figure))
             forms = {
                 "svg": vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode(),
                 "pdf": vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[]),

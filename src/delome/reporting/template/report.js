@@ -40,9 +40,16 @@
     document.documentElement.dataset.drawn = "true";
   }
 
+  const bar = document.querySelector(".switches");
+  if (bar) { // what a link leads to is not covered by the switches, however many lines they take
+    const covers = () => (getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0);
+    new ResizeObserver(() => { document.documentElement.style.scrollPaddingTop = `${covers() + 12}px`; }).observe(bar);
+  }
+
   for (const box of document.querySelectorAll(".switches input")) {
     box.addEventListener("change", () => {
       for (const [figure, view] of views) if (hasParameter(figure, "hidden")) view.signal("hidden", hidden()).runAsync();
+      for (const each of document.querySelectorAll("figure[data-method]")) each.hidden = hidden().includes(each.dataset.method);
     });
   }
   for (const radio of document.querySelectorAll(".scale input")) {
