@@ -176,20 +176,31 @@ def _cost_axis(values: Sequence[float], log: bool) -> Spec:
     }
 
 
-def round_values(values: Sequence[float]) -> list[float]:
-    """Round numbers for the ticks of a logarithmic axis: powers of ten over a wide range, digits over a narrow one.
+ROUND = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(digits / 10 for digits in range(10, 100)))
+"""Numbers between 1 and 10, the roundest first."""
 
-    >>> round_values([0, 2_700, 540_000]), round_values([0.4, 4])
-    ([0.0, 10000.0, 100000.0], [0.5, 1.0, 2.0])
+MOST_TICKS = 6
+
+
+def round_values(values: Sequence[float]) -> list[float]:
+    """Round numbers for the ticks of a logarithmic axis: the roundest of which at least three are in the range, and no
+    more than there is room for.
+
+    >>> round_values([0, 2_700, 5_400_000]), round_values([0.4, 4]), round_values([0.031, 0.19])
+    ([0.0, 10000.0, 100000.0, 1000000.0], [0.5, 1.0, 2.0], [0.05, 0.07, 0.1, 0.15])
     """
     above = [value for value in values if value > 0]
     if not above:
         return [0.0]
     low, high = min(above), max(above)
-    steps = (1,) if high / low >= 100 else (1, 2, 5) if high / low >= 10 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    between = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
-    return [*([0.0] if min(values) <= 0 else []), *(between or [low])]
+    found: list[float] = []
+    for steps in ROUND:
+        found = [each for power in powers for step in steps if low <= (each := float(f"{step}e{power}")) <= high]
+        if len(found) >= 3:
+            break
+    found = found[:: math.ceil(len(found) / MOST_TICKS)] if found else [low]
+    return [*([0.0] if min(values) <= 0 else []), *found]
 
 
 def heat_map(matrix: Sequence[Sequence[float]], limits: tuple[float, float]) -> Spec:
