@@ -235,6 +235,8 @@ def test_extractors_of_other_tasks_keep_their_bits(toy_stream):
 
 def test_every_task_has_extractors_of_its_own_while_the_pool_lasts(toy_stream):
     learner = observe_all(HPNs(**SMALL, pool=6), toy_stream)
+    unlimited = observe_all(HPNs(**SMALL), toy_stream)
+    assert unlimited.extractors_of_tasks == learner.extractors_of_tasks
     assert learner.extractors_of_tasks == [
         {"attribute": [task], "relation": [2 * task, 2 * task + 1]} for task in range(3)
     ]

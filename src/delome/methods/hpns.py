@@ -46,7 +46,8 @@ class HPNs(Learner):
     The slots ``e₁ … e_L`` of a node are its own features and those of sampled neighbours, each mapped by small linear
     extractors and normalised. Every slot is replaced by its nearest atomic prototype p; a weighted sum of these by its
     nearest node prototype pᴺ, and that by its nearest class prototype pᶜ. An embedding far from all prototypes becomes
-    a new one. A task gets extractors of its own while the pool lasts, then those that fit the known prototypes best.
+    a new one. A task gets extractors of its own; with a ``pool`` of so many, as in the original, only while it lasts,
+    then those that fit the known prototypes best, which are trained on.
     Only extractors of the task and prototypes that were matched are trained, so what old tasks use is hardly touched;
     the heads hᵢ are shared (output j is the j-th class of a task), so the task of a node must be known.
 
@@ -72,7 +73,9 @@ class HPNs(Learner):
     neighbours_second: Annotated[int, Param("neighbours drawn at hop 2", at_least=0)] = 7
     attribute_extractors: Annotated[int, Param("extractors of a task for the node's own features", at_least=1)] = 1
     relation_extractors: Annotated[int, Param("extractors of a task for its neighbours' features", at_least=1)] = 2
-    pool: Annotated[int, Param("extractors of each kind before tasks have to share them", at_least=1)] = 22
+    pool: Annotated[
+        int | None, Param("extractors of each kind before tasks have to share them; none = never", at_least=1)
+    ] = None
     threshold: Annotated[
         float, Param("1 - cosine beyond which an atomic or node embedding becomes a prototype", above=0)
     ] = 0.2
@@ -91,7 +94,7 @@ class HPNs(Learner):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        if self.pool < max(self.attribute_extractors, self.relation_extractors):
+        if self.pool is not None and self.pool < max(self.attribute_extractors, self.relation_extractors):
             raise ParameterError(f"pool must be at least the number of extractors of a task, not {self.pool}")
         if self.slots**2 * self.dimension > MOST_WEIGHTS:
             raise ParameterError(
@@ -184,7 +187,8 @@ class HPNs(Learner):
         kinds = {"attribute": (self.attribute_extractors, nodes), "relation": (self.relation_extractors, neighbours)}
         for kind, (count, sample) in kinds.items():
             made = self.extractors[kind]
-            new = range(len(made), min(len(made) + count, self.pool))
+            wanted = len(made) + count
+            new = range(len(made), wanted if self.pool is None else min(wanted, self.pool))
             chosen[kind] = list(new)
             if len(new) < count:
                 best_first = self._fit(rows, sample.ravel(), made).argsort(descending=True, stable=True)
