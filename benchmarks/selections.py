@@ -1,9 +1,11 @@
 """Tables of selections that sweeps left: what was tried, what validation nodes said, and what the winner came to.
 
-delome sweep benchmarks/plans/selection-honest.toml --out FOLDER
-python benchmarks/selections.py keep FOLDER [--results FILE]    # appends what it finds as lines of JSON
-python benchmarks/selections.py table [--results FILE]          # prints a Markdown table for each protocol
-python benchmarks/selections.py means [--results FILE]          # of each candidate over graphs and settings
+    delome sweep benchmarks/plans/selection-honest.toml --out FOLDER
+    python benchmarks/selections.py keep FOLDER [--results FILE]    # adds what it finds to lines of JSON
+    python benchmarks/selections.py write [--page FILE]             # writes the tables between their markers
+
+A marker is `<!-- selections: PROTOCOL -->` or `<!-- selections: means -->`, the mean of each candidate over graphs and
+settings of the honest table.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from delome.experiment.seed_folder import finished_result
 from delome.experiment.selection import FOLDER, KIND, in_words
 from delome.persistence.documents import read_document
 
-KEYS = ("protocol", "dataset", "columns", "tasks", "method", "setting")
+KEYS = ("protocol", "dataset", "columns", "tasks", "setting", "method")
+MARKED = re.compile(r"(?P<start><!-- selections: (?P<what>\w+) -->\n).*?(?P<end><!-- end -->)", re.S)
 
 
 def selections(folder: Path) -> list[dict[str, Any]]:
@@ -92,21 +95,30 @@ def means(lines: list[dict[str, Any]], protocol: str) -> str:
     return "\n".join(rows)
 
 
+def write(page: Path, lines: list[dict[str, Any]]) -> None:
+    def replaced(marked: re.Match[str]) -> str:
+        text = means(lines, "honest") if marked["what"] == "means" else table(lines, marked["what"])
+        return f"{marked['start']}{text}\n{marked['end']}"
+
+    page.write_text(MARKED.sub(replaced, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("keep", "table", "means"))
+    parser.add_argument("command", choices=("keep", "write"))
     parser.add_argument("folder", type=Path, nargs="?", default=Path("runs"))
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/selections.jsonl"))
+    parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
     arguments = parser.parse_args()
     lines = (
         [json.loads(line) for line in arguments.results.read_text().splitlines()] if arguments.results.exists() else []
     )
-    if arguments.command != "keep":
-        for protocol in dict.fromkeys(line["protocol"] for line in lines):
-            print(f"\n{protocol}\n\n{(table if arguments.command == 'table' else means)(lines, protocol)}")
+    if arguments.command == "write":
+        write(arguments.page, lines)
         return
     fresh = {tuple(line[key] for key in KEYS): line for line in [*lines, *selections(arguments.folder)]}
-    arguments.results.write_text("".join(json.dumps(line) + "\n" for line in fresh.values()))
+    ordered = sorted(fresh.values(), key=lambda line: [str(line[key]) for key in KEYS])
+    arguments.results.write_text("".join(json.dumps(line) + "\n" for line in ordered))
 
 
 if __name__ == "__main__":

@@ -151,6 +151,32 @@ def test_the_page_of_measured_numbers_is_that_of_the_files_that_are_kept(reporte
     assert copy.read_text() == page.read_text()
 
 
+def test_the_tables_of_selections_are_those_of_the_lines_that_are_kept(tmp_path):
+    selections = benchmark("selections")
+    page, copy = ROOT / "docs/methods.md", tmp_path / "page.md"
+    copy.write_text(page.read_text())
+    lines = [json.loads(line) for line in (ROOT / "benchmarks/results/selections.jsonl").read_text().splitlines()]
+    selections.write(copy, lines)
+    assert copy.read_text() == page.read_text() and page.read_text().count("<!-- selections: ") == 3
+
+
+def test_candidates_are_compared_by_their_mean_over_graphs_and_settings():
+    def line(graph, scores):
+        candidates = [
+            {"chosen": {"strength": strength}, "validation_aa": own} for strength, own in zip((1.0, 1e6), scores)
+        ]
+        return {"protocol": "honest", "dataset": graph, "method": "ewc", "candidates": candidates}
+
+    means = benchmark("selections").means([line("a", ([10.0, 30.0], [50.0])), line("b", ([40.0], [20.0]))], "honest")
+    assert means.endswith("| `ewc` | strength 1: 30.0; **strength 1000000: 35.0** |")
+
+
+def test_the_tables_of_protocols_are_those_of_the_lines_that_are_kept():
+    protocols = benchmark("protocols")
+    text = (ROOT / "docs/protocols.md").read_text()
+    assert f"{protocols.START}\n{protocols.tables()}{protocols.END}" in text
+
+
 @pytest.fixture
 def privacy(monkeypatch):
     module = benchmark("privacy")
