@@ -163,7 +163,8 @@ def test_the_tables_of_selections_are_those_of_the_lines_that_are_kept(tmp_path)
 def test_candidates_are_compared_by_their_mean_over_graphs_and_settings():
     def line(graph, scores):
         candidates = [
-            {"chosen": {"strength": strength}, "validation_aa": own} for strength, own in zip((1.0, 1e6), scores)
+            {"chosen": {"strength": strength}, "validation_aa": own}
+            for strength, own in zip((1.0, 1e6), scores, strict=True)
         ]
         return {"protocol": "honest", "dataset": graph, "method": "ewc", "candidates": candidates}
 
