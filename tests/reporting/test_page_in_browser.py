@@ -270,6 +270,16 @@ def test_what_memories_give_away_is_a_section_of_its_own(
     assert opened(reports["sweep"]).page.locator("#leaks").count() == 0
 
 
+def test_menus_of_figures_pass_behind_the_switches(reports: dict[str, Path], opened: Callable[..., Opened]) -> None:
+    page = opened(reports["sweep"]).page
+    covering = """menu => {
+        window.scrollBy(0, menu.getBoundingClientRect().top - 4)
+        const box = menu.getBoundingClientRect()
+        return !!document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2).closest(".switches")
+    }"""
+    assert page.locator(".chart summary").first.evaluate(covering)
+
+
 def test_figures_in_files_have_room_for_their_text(reports: dict[str, Path], browser: Any, tmp_path: Path) -> None:
     drawn = delome.report(reports["sweep"].parent, out=tmp_path / "r.html", figures=tmp_path / "drawn").figures
     page = browser.new_page()
