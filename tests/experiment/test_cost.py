@@ -41,6 +41,24 @@ def test_drawn_rows_and_random_columns_cost_less() -> None:
     assert expected_seconds(config, stream) == pytest.approx(7 * (4 * rows * 6 * 4 / FLOPS + 3 * OVERHEAD))
 
 
+def test_every_batch_of_a_pass_is_a_step() -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=7, assignments=["hidden=4", "batch_size=9", "passes=true"])
+    stream = config.stream()
+    rows = [len(task.train) for task in stream]
+    steps = sum(-(-own // 9) for own in rows)
+    assert steps > len(stream)
+    assert expected_seconds(config, stream) == pytest.approx(7 * (4 * sum(rows) * 10 * 4 / FLOPS + steps * OVERHEAD))
+    assert seconds("hpns", setting="til", assignments=["batch_size=5"]) > seconds("hpns", setting="til")
+
+
+def test_stored_nodes_of_each_earlier_task_are_a_step() -> None:
+    config = RunConfig.resolve(SMALL, "gem", epochs=7, assignments=["hidden=4", "stored=5"])
+    stream = config.stream()
+    assert len(stream) == 3
+    rows, steps = sum(len(task.train) for task in stream) + (1 + 2) * 5, 3 + (1 + 2)
+    assert expected_seconds(config, stream) == pytest.approx(7 * (4 * rows * 10 * 4 / FLOPS + steps * OVERHEAD))
+
+
 def test_sparse_rows_cost_what_their_words_do() -> None:
     # a ring: two neighbours each, so about (1 + 2)² = 9 nodes in two steps, with 3 words each
     nodes = np.arange(60)

@@ -21,20 +21,23 @@ OVERHEAD = 1e-3
 
 def expected_seconds(config: RunConfig, stream: CutStream) -> float:
     """Seconds of one seed on one core: two products of rows × features × hidden units for each step, the gradient of
-    the rows themselves not being needed."""
+    the rows themselves not being needed. Nodes that are stored of earlier tasks (GEM) have a step of their own."""
     learner = config.learner(seed=0)
     epochs, width = int(parameter_value(learner, "epochs") or 1), config.hidden or 256
     in_step, most_replayed = (parameter_value(learner, name) or math.inf for name in ("batch_size", "replayed"))
-    drawn = math.inf if parameter_value(learner, "passes") else in_step
+    draws = parameter_value(learner, "passes") is False
+    stored = int(parameter_value(learner, "stored") or 0)
     features = _columns(learner, stream[0].graph) if len(stream) else 0
-    seconds, rows_before = 0.0, 0
+    rows = steps = rows_before = stored_before = 0
     for task in stream:
-        own = len(task.train)
-        replayed = (config.budget or 0) * config.classes_per_task * task.index
-        rows = min(drawn, own + rows_before if config.method == "joint" else own) + min(most_replayed, replayed)
-        rows_before += own
-        seconds += epochs * (4 * rows * features * width / FLOPS + OVERHEAD)
-    return seconds
+        own = len(task.train) + (rows_before if config.method == "joint" else 0)
+        replayed = min(most_replayed, (config.budget or 0) * config.classes_per_task * task.index)
+        in_epoch = 1 if draws else math.ceil(own / in_step) or 1
+        rows += (min(in_step, own) if draws else own) + in_epoch * replayed + stored_before
+        steps += in_epoch + (task.index if stored else 0)
+        rows_before += len(task.train)
+        stored_before += min(stored, len(task.train))
+    return epochs * (4 * rows * features * width / FLOPS + steps * OVERHEAD)
 
 
 def _columns(learner: Learner, graph: Graph) -> float:
