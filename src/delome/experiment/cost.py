@@ -28,7 +28,7 @@ def expected_seconds(config: RunConfig, stream: CutStream) -> float:
     draws = parameter_value(learner, "passes") is False
     stored = int(parameter_value(learner, "stored") or 0)
     features = _columns(learner, stream[0].graph) if len(stream) else 0
-    rows = steps = rows_before = stored_before = 0
+    rows, steps, rows_before, stored_before = 0.0, 0, 0, 0
     for task in stream:
         own = len(task.train) + (rows_before if config.method == "joint" else 0)
         replayed = min(most_replayed, (config.budget or 0) * config.classes_per_task * task.index)
