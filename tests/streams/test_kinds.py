@@ -324,6 +324,41 @@ def test_no_stream_shows_labels_or_what_is_to_come(
         assert all(set(graph.labels[each.nodes[each.test]]) <= set(task.known_labels) for each in stream.seen(task))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=KINDS, test_graph=st.sampled_from(["cut", "joined", "grown"]), inductive=st.booleans(), seed=st.integers(0, 9)
+)
+def test_numbers_of_nodes_tell_neither_class_nor_part_nor_task(
+    graph: Graph, kind: str, test_graph: str, inductive: bool, seed: int
+) -> None:
+    assert graph.labels is not None
+    everything = Classes(step=6)(graph)[0].nodes
+    place = np.argsort(everything)  # the same for all labels, splits and tasks
+    other = graph._like(labels=np.random.default_rng(seed).permutation(graph.labels))
+    assert (Classes(step=6)(other, split_seed=seed)[0].nodes == everything).all()
+    stream = parse_kind(kind)(graph, Protocol(test_graph, inductive), split_seed=seed)
+    for task in [*stream, *(each for last in stream for each in stream.seen(last))]:
+        assert (np.diff(place[task.nodes]) > 0).all()
+        assert all((np.diff(asked) > 0).all() for asked in (task.val, task.test))
+        assert (task.graph.labels == graph.labels[task.nodes]).all()
+        seen = task.observation()
+        shown = np.delete(task.nodes, np.flatnonzero(np.isin(task.nodes, _tested(stream)))) if inductive else task.nodes
+        assert (seen.graph.features == graph.features[shown]).all()
+        assert (np.array(task.known_labels)[seen.labels] == graph.labels[shown[seen.train]]).all()
+
+
+def test_nodes_in_order_of_their_labels_are_numbered_at_random() -> None:
+    labels = np.repeat(np.arange(2), 500)
+    task = TaskStream(Graph(np.zeros((2, 0), int), np.ones((1000, 1)), labels))[0]
+    assert task.graph.labels is not None
+    before = np.sort(task.train)[np.searchsorted(np.sort(task.train), task.test) - 1]
+    assert 0.4 < (task.graph.labels[before] == task.graph.labels[task.test]).mean() < 0.6
+
+
+def _tested(stream: CutStream) -> np.ndarray:
+    return np.concatenate([task.nodes[task.test] for task in stream])
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     kind=KINDS,

@@ -143,6 +143,36 @@ class Counting(FineTune):
         return state
 
 
+class Scaling(FineTune):
+    """Keeps the size of the features of all nodes, whether they have labels or not; their signs do not matter."""
+
+    def forget(self):
+        super().forget()
+        self.sizes = []
+
+    def learn(self, observation, tracker):
+        self.sizes = [*self.sizes, float((observation.graph.features**2).mean())]
+        super().learn(observation, tracker)
+
+    def state(self):
+        state = super().state()
+        state.values["sizes"] = self.sizes
+        return state
+
+
+class ByNumber(Analytic):
+    """Prefers a class by the number of a node: if nodes came class after class, this would be the right one."""
+
+    def inputs(self, graph, nodes):
+        return super().inputs(graph, nodes), torch.from_numpy(2 * nodes >= graph.num_nodes)
+
+    def logits(self, inputs, task):
+        own, second = inputs
+        scores = super().logits(own, task)
+        odd = torch.arange(scores.shape[1]) % 2 == 1
+        return scores + 100 * (odd == second[:, None])
+
+
 class Guessing(PUMA):
     """Guesses labels of test nodes that have neighbours, and does not say so."""
 
@@ -164,6 +194,8 @@ CASES = [
     ),
     (Boasting, "accuracy_is_that_of_predictions", "100.0 % are reported on task 0, "),
     (TaskOfTheGraph, "asked_in_another_graph", "0.0 % beside nodes of other tasks"),
+    (ByNumber, "numbered_otherwise", "numbered otherwise"),
+    (Scaling, "test_features_reach_over_edges_alone", "features of test nodes that have no neighbours were read"),
     (Standardising, "asked_one_by_one", "one by one"),
     (ByMajority, "asked_one_by_one", "one by one"),
     (Cheating, "test_labels_do_not_matter", "predictions depend on labels of the nodes that are asked about"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 import numpy as np
 
 from delome.graph import Graph
+from delome.randomness import generator
 from delome.streams.columns import Label
 from delome.streams.protocol import TEST_GRAPHS
 from delome.streams.protocol import Protocol as EvaluationProtocol
@@ -63,7 +64,11 @@ class Portion:
 
 
 class CutStream(Sequence[Task]):
-    """Tasks of one graph, learned and asked about as a `Protocol` says."""
+    """Tasks of one graph, learned and asked about as a `Protocol` says.
+
+    Nodes are numbered at random in every graph that is cut: else the number of a node would tell its class, its task,
+    or whether it is tested on.
+    """
 
     kind: str = "classes"
     """How it was cut, as the command line writes it."""
@@ -97,6 +102,8 @@ class CutStream(Sequence[Task]):
             known |= dict.fromkeys(portion.labels)
         self._known = tuple(known)
         self._sha256 = ""
+        self._ranks = generator(0, "numbers of nodes").permutation(graph.num_nodes)
+        self._last_numbers: tuple[tuple[int, int, bool], np.ndarray, np.ndarray] | None = None
         self._graphs: dict[tuple[int, int, bool], Graph] = {}
         self._tasks = [self._task(t, 0 if protocol.grows else t, t) for t in range(len(portions))]
 
@@ -202,25 +209,35 @@ class CutStream(Sequence[Task]):
     def _task(self, index: int, first: int, last: int) -> Task:
         """Task ``index`` in the graph of the portions from ``first`` to ``last``."""
         portion, offset = self._portions[index], int(self._starts[index] - self._starts[first])
+        nodes, numbers = self._numbered(first, last)
+        own = numbers[offset : offset + len(portion.nodes)]
         return Task(
             index=index,
             class_labels=portion.labels,
             labels_before=self._before[index],
             num_classes=self.num_classes,
-            nodes=np.concatenate([each.nodes for each in self._portions[first : last + 1]]),
-            train=portion.train + offset,
-            val=portion.val + offset,
-            test=portion.test + offset,
+            nodes=nodes,
+            train=own[portion.train],
+            val=np.sort(own[portion.val]),
+            test=np.sort(own[portion.test]),
             source=partial(self._graph, first, last),
             earlier=partial(self._learned, index),
             made_by=partial(getattr, self, "made_by"),
             visible=partial(self._visible, index, first, last) if self.protocol.inductive else None,
         )
 
-    def _nodes(self, first: int, last: int, learning: bool) -> np.ndarray:
-        """Nodes of the whole graph that are in the graph of some portions, while learning without test nodes."""
-        portions = self._portions[first : last + 1]
-        return np.concatenate([np.delete(each.nodes, each.test) if learning else each.nodes for each in portions])
+    def _numbered(self, first: int, last: int, learning: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes of the whole graph that are in the graph of some portions, while learning without test nodes, by their
+        numbers in it; and these numbers, in the order of the portions."""
+        key = first, last, learning
+        if self._last_numbers is None or self._last_numbers[0] != key:
+            portions = self._portions[first : last + 1]
+            inside = np.concatenate([np.delete(each.nodes, each.test) if learning else each.nodes for each in portions])
+            order = np.argsort(self._ranks[inside])
+            numbers = np.empty_like(order)
+            numbers[order] = np.arange(len(order))
+            self._last_numbers = key, inside[order], numbers
+        return self._last_numbers[1:]
 
     def _graph(self, first: int, last: int, learning: bool = False) -> Graph:
         """The graph of some portions, cut when first asked for."""
@@ -230,7 +247,7 @@ class CutStream(Sequence[Task]):
                 self._graphs.clear()  # a grown graph contains the earlier ones; a large one is cut again if need be
             elif first < last:
                 self._graphs = {known: graph for known, graph in self._graphs.items() if known[0] == known[1]}
-            self._graphs[key] = self._source.subgraph(self._nodes(*key))
+            self._graphs[key] = self._source.subgraph(self._numbered(*key)[0])
         return self._graphs[key]
 
     def _visible(self, index: int, first: int, last: int) -> tuple[Graph, np.ndarray]:
@@ -238,4 +255,5 @@ class CutStream(Sequence[Task]):
         portion = self._portions[index]
         before = sum(len(each.nodes) - len(each.test) for each in self._portions[first:index])
         kept = np.delete(np.arange(len(portion.nodes)), portion.test)
-        return self._graph(first, last, learning=True), before + np.searchsorted(kept, portion.train)
+        own = self._numbered(first, last, learning=True)[1][before : before + len(kept)]
+        return self._graph(first, last, learning=True), own[np.searchsorted(kept, portion.train)]

@@ -1,7 +1,8 @@
 """The referee's questions: does a method know anything that a class-incremental learner may not know?
 
 A prediction may depend on a node, its neighbourhood and what was learned. It must not depend on which other nodes are
-asked about at the same time, on the rest of the graph, on labels of test nodes, or on graphs of the past. What is
+asked about at the same time, on the rest of the graph, on how nodes are numbered, on labels of test nodes, or on graphs
+of the past. What is
 learned may depend on features of test nodes only where they are propagated to training nodes.
 """
 
@@ -89,6 +90,19 @@ def asked_in_another_graph(subject: Subject) -> None:
         _assert_same(learner, task, apart, beside, "beside nodes of other tasks")
 
 
+def numbered_otherwise(subject: Subject) -> None:
+    """a node's prediction does not depend on the numbers that nodes have in the graph"""
+    stream = subject.overlapping()
+    learner = subject.learned(stream, epochs=EPOCHS)
+    for task in stream:
+        order = np.random.default_rng(task.index).permutation(task.graph.num_nodes)
+        number = np.argsort(order)
+        graph = task.graph.hidden()
+        first = learner.scores(graph, task.test, task=task.index)
+        second = learner.scores(graph.subgraph(order), number[task.test], task=task.index)
+        _assert_same(learner, task, first, second, "numbered otherwise")
+
+
 def test_labels_do_not_matter(subject: Subject) -> None:
     """labels of validation and test nodes change nothing, neither while learning nor in predictions"""
     true, wrong = subject.stream(), subject.stream()
@@ -114,7 +128,7 @@ def test_features_reach_over_edges_alone(subject: Subject) -> None:
     chains = np.concatenate([np.stack([each[:-1], each[1:]]) for each in tests], axis=1)
     features = to_dense(graph.features)
     others = features.copy()
-    others[nodes] *= -1
+    others[nodes] = np.random.default_rng(0).normal(5, 3, (len(nodes), features.shape[1]))  # of another sign and size
     for among_themselves, how in (
         (chains[:, :0], "that have no neighbours"),
         (chains, "that have no other neighbours"),
@@ -144,6 +158,7 @@ QUESTIONS: tuple[Callable[[Subject], None], ...] = (
     asked_one_by_one,
     asked_with_other_tasks,
     asked_in_another_graph,
+    numbered_otherwise,
     accuracy_is_that_of_predictions,
     test_labels_do_not_matter,
     test_features_reach_over_edges_alone,
