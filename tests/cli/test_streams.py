@@ -51,7 +51,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "a period of one class": (
         "time",
         {"node_year": one_class_in_the_last_year()},
-        "from 2001 has too few nodes to learn: 1 class has at least 3, and 2 are needed: choose longer periods",
+        "from 2001 has too few nodes to learn: 1 class has nodes of every part, and 2 are needed: choose longer",
     ),
     "no length": ("time:period=0", {"node_year": YEARS}, "period must be greater than 0"),
     "a length that is no number": ("time:period=long", {"node_year": YEARS}, "period must be a number, not 'long'"),
@@ -82,7 +82,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "a domain of few nodes": (
         "domains",
         {"node_domain": np.arange(60)},
-        "node_domain 0 has too few nodes to learn: 0 classes have at least 3, and 2 are needed: leave out its nodes",
+        "node_domain 0 has too few nodes to learn: 0 classes have nodes of every part, and 2 are needed: leave out",
     ),
 }
 

@@ -35,7 +35,7 @@ def test_training_without_labels_tells_nodes_apart_and_repeats_to_the_bit(toy_st
     rows = torch.from_numpy(graph.propagate(2))
     noise = 0.1 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(0))
     losses = []
-    for encoder in (start, first):
+    for encoder in (start, pretrained(graph, start, 100, 3, Tracker())):
         views = [encoder.second_layer(each @ encoder.first) for each in (rows, rows + noise)]
         losses.append(float(contrast(*views)))
     assert losses[1] < losses[0]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from delome import Graph, TaskStream
+from delome import Graph, TaskStream, load_graph
 from delome.backbones import BACKBONES
 from delome.memories import Context, DistributionMatching, RepeatedDistributionMatching
 from delome.methods import PUMA, CaT
@@ -60,11 +60,10 @@ def test_without_guesses_that_count_the_memory_is_that_of_plain_condensation(
 @pytest.mark.parametrize("setting", ["cil", "til"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_class_is_its_training_nodes_and_those_that_a_network_takes_for_it(
-    uneven_stream, memories_of, setting, share, index
-):
-    before = learn(PUMA(setting=setting, **SMALL), uneven_stream, index)
-    task = uneven_stream[index]
+def test_a_class_is_its_training_nodes_and_those_that_a_network_takes_for_it(memories_of, setting, share, index):
+    stream = TaskStream(load_graph("synthetic", nodes=160, classes=6, features=8, noise=3))
+    before = learn(PUMA(setting=setting, **SMALL), stream, index)
+    task = stream[index]
 
     def with_confidence(confidence):
         learner = replace(before, confidence=confidence)

@@ -114,7 +114,7 @@ def test_of_a_class_that_is_rare_in_a_period_nodes_only_take_part_in_propagation
     stream = Time()(graph)
     assert stream[0].class_labels == (0, 1) and sorted(stream[0].nodes.tolist()) == list(range(13))
     assert set(labels[stream[0].nodes[np.concatenate([stream[0].train, stream[0].val, stream[0].test])]]) == {0, 1}
-    assert stream.dropped == {2: "fewer than 3 nodes in each group"}
+    assert stream.dropped == {2: "too few nodes in each group"}
 
 
 def test_a_domain_is_a_task_of_all_classes(graph: Graph) -> None:
@@ -136,6 +136,31 @@ def test_a_start_is_proposed_that_leaves_enough_nodes_in_every_period(graph: Gra
     with pytest.raises(StreamError, match=r"^until 1992 has too few nodes .*: choose start=2000, or longer periods$"):
         Time(period=2)(dated)
     assert list(Time(period=2, start=2000)(dated).names) == ["until 2002", "2002 to 2004", "from 2004"]
+
+
+@pytest.mark.parametrize("period", [0.1, 0.3, 1e-5])
+def test_periods_that_are_fractions_begin_with_the_nodes_that_do(period: float) -> None:
+    steps = np.repeat(np.arange(10), 12)
+    times = [float(f"{step * period:.12g}") for step in steps]
+    graph = Graph(np.zeros((2, 0), int), np.ones((120, 1)), np.arange(120) % 2, node_attributes={"node_year": times})
+    stream = Time(period=period)(graph, Protocol())
+    assert [np.unique(steps[task.nodes]).tolist() for task in stream] == [[step] for step in range(10)]
+    assert "0.30000000000000004" not in " ".join(stream.names)
+
+
+def test_classes_of_later_groups_are_not_called_small(graph: Graph) -> None:
+    late = np.where(graph.labels == 5, 2004.0, 2000 + np.arange(120) % 3)
+    stream = Time(period=2)(graph._like(attributes={"node_year": late}), tasks=1)
+    assert stream.dropped == {5: "too few nodes in the first 1 group"}
+
+
+def test_a_split_that_lacks_a_part_in_a_period_is_named(graph: Graph) -> None:
+    part = np.arange(120) % 5
+    masks = {"train": part < 3, "val": (part == 3) & (np.arange(120) < 5), "test": part == 4}
+    given = graph._like(masks=masks)
+    sentence = "until 2002 has too few nodes to learn: .* nodes of every part, and 2 are needed"
+    with pytest.raises(StreamError, match=f"{sentence}: choose longer periods"):
+        Time(period=2)(given)
 
 
 def test_times_keep_all_their_digits(graph: Graph) -> None:
@@ -228,6 +253,9 @@ def test_every_node_arrives_once_and_its_class_before_it_is_asked_about(graph: G
         ("classes:sizes=2,base=2", "sizes says how large tasks are: leave out base and step"),
         ("classes:order=9+1", "the order of classes names some that the graph does not have: [9]"),
         ("classes:order=big", "order must be label, size, shuffled or labels such as 3+0+1, not 'big'"),
+        ("classes:order=--3+0", "order must be label, size, shuffled or labels such as 3+0+1, not '--3+0'"),
+        ("classes:order=" + "9" * 5000, "order must be label, size, shuffled or labels such as 3+0+1, not '9"),
+        ("classes:sizes=" + "9" * 5000, "sizes must be numbers of classes such as 4+3+3, not '9"),
         ("time:period=0", "period must be greater than 0, not 0.0"),
         ("time", "2002 to 2003 has no nodes: choose start=2002, or longer periods"),
         ("time:column=node_yaer", "unknown node attribute 'node_yaer': did you mean 'node_year'?"),
@@ -263,7 +291,8 @@ def test_timestamps_that_are_missing_are_refused(bad: float) -> None:
 def test_a_period_of_one_class_is_refused() -> None:
     graph = Graph([[0], [1]], np.ones((9, 1)), [0] * 3 + [1] * 6, node_attributes={"node_year": [1] * 6 + [2] * 3})
     with pytest.raises(
-        StreamError, match="from 2 has too few nodes to learn: 1 class has at least 3, and 2 are needed: choose longer"
+        StreamError,
+        match="from 2 has too few nodes to learn: 1 class has nodes of every part, and 2 are needed: choose longer",
     ):
         Time()(graph)
 

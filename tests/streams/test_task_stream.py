@@ -126,10 +126,11 @@ def test_classes_of_equal_size_are_split_independently() -> None:
 
 def test_parts_of_a_task_have_their_share_of_each_class() -> None:
     task = TaskStream(graph_of([10, 11, 10, 10]))[0]
-    assert sorted(task.graph.labels.tolist()) == [0] * 10 + [1] * 11
-    assert task.graph.labels[task.train].tolist() == [0] * 6 + [1] * 6
-    assert sorted(task.graph.labels[task.val].tolist()) == [0] * 2 + [1] * 2
-    assert sorted(task.graph.labels[task.test].tolist()) == [0] * 2 + [1] * 3
+    labels = labels_of(task.graph)
+    assert sorted(labels.tolist()) == [0] * 10 + [1] * 11
+    assert labels[task.train].tolist() == [0] * 6 + [1] * 6
+    assert sorted(labels[task.val].tolist()) == [0] * 2 + [1] * 2
+    assert sorted(labels[task.test].tolist()) == [0] * 2 + [1] * 3
     assert sorted([*task.train, *task.val, *task.test]) == list(range(21))
 
 

@@ -52,7 +52,8 @@ def named(settings: Mapping[str, Any]) -> str:
 
 
 def differing(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """Settings that have several values among runs of one method: of another method they are what it is."""
+    """Settings that have several values among runs of one method (of another method they are what it is), or that say
+    how runs were measured."""
     found: dict[str, None] = {}
     for method in dict.fromkeys(each["method"] for each in settings):
         own = [each for each in settings if each["method"] == method]
@@ -61,6 +62,8 @@ def differing(settings: Sequence[dict[str, Any]]) -> list[str]:
             selected = all(f" {name} " in each.get(SELECTION, "") for each in own)
             if len({repr(each.get(name)) for each in own}) > 1 and not selected:
                 found[name] = None
+    # how a run was measured is told of every row, whether or not runs of its own method differ in it
+    found |= {name: None for name in HOW if len({repr(each.get(name)) for each in settings}) > 1}
     if any(SELECTION in each for each in settings):
         found[SELECTION] = None
     return list(found)

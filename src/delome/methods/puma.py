@@ -31,7 +31,7 @@ class PUMA(CaT):
     with theirs.
 
     Nodes without labels are validation and **test nodes**: allowed where they are in the task's graph, but more than
-    other methods use of them, so that tables mark it. Under ``inductive`` protocols there are none.
+    other methods use of them, so that tables mark it. Under ``inductive`` protocols only validation nodes are guessed.
 
     The closed form of many encoders is the default; ``encoders=100`` are the sampled ones of the paper.
 

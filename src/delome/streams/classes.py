@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from delome.errors import StreamError
+from delome.errors import StreamError, shown
 from delome.graph import Graph
 from delome.parameters import Param
 from delome.randomness import generator
@@ -12,7 +13,7 @@ from delome.streams.kind import STREAMS, Cutting, StreamKind, listed, members_of
 from delome.streams.task_stream import TaskStream
 
 ORDERS = ("label", "size", "shuffled")
-MOST_CLASSES = 10**6
+LABEL, SIZE = re.compile(r"-?\d{1,18}"), re.compile(r"\d{1,6}")
 SMALLEST = 3
 """Nodes of a class that has one to train, to validate and to test on."""
 
@@ -73,8 +74,8 @@ class Classes(StreamKind):
             given = listed("order", self.order, "3+0+1")
             if graph.labels_are_text:
                 return given
-            if not all(part.lstrip("+-").isdecimal() for part in given):
-                raise StreamError(f"order must be {', '.join(ORDERS)} or labels such as 3+0+1, not '{self.order}'")
+            if not all(LABEL.fullmatch(part) for part in given):
+                raise StreamError(f"order must be {', '.join(ORDERS)} or labels such as 3+0+1, not {shown(self.order)}")
             return [int(part) for part in given]
         return [graph.user_label(label) for label in labels]
 
@@ -83,8 +84,8 @@ class Classes(StreamKind):
             if self.base is not None or self.step is not None:
                 raise StreamError("sizes says how large tasks are: leave out base and step")
             parts = listed("sizes", self.sizes, "4+3+3")
-            if not all(part.isdecimal() and 0 < int(part) <= MOST_CLASSES for part in parts):
-                raise StreamError(f"sizes must be numbers of classes such as 4+3+3, not '{self.sizes}'")
+            if not all(SIZE.fullmatch(part) and int(part) > 0 for part in parts):
+                raise StreamError(f"sizes must be numbers of classes such as 4+3+3, not {shown(self.sizes)}")
             return [int(part) for part in parts]
         if self.base is None and self.step is None:
             return None

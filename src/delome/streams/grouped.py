@@ -21,8 +21,9 @@ SMALLEST = 3
 
 
 class GroupedStream(CutStream):
-    """Tasks are groups of nodes. Of a class with fewer than three nodes in a group these only take part in propagation,
-    like nodes whose label is unknown. The split is drawn for each class in each group."""
+    """Tasks are groups of nodes. Of a class with fewer than three nodes in a group, or without nodes of some part of a
+    given split, these only take part in propagation, like nodes whose label is unknown. A random split is drawn for
+    each class in each group."""
 
     def __init__(self, graph: Graph, groups: np.ndarray, names: Sequence[str], cutting: Cutting, advice: str) -> None:
         """``advice`` is for whom a group has too few nodes."""
@@ -42,7 +43,8 @@ class GroupedStream(CutStream):
         for portion in portions:
             labels |= dict.fromkeys(portion.labels)
         lost = [label for label in members if graph.user_label(label) not in labels]
-        dropped = dict.fromkeys(lost, f"fewer than {SMALLEST} nodes in each group")
+        where = "each group" if len(portions) == len(names) else f"the first {counted(len(portions), 'group')}"
+        dropped = dict.fromkeys(lost, f"too few nodes in {where}")
         self.names = list(names)[: len(portions)]
         self.tasks, self.class_order, self.split_seed = cutting.tasks, None, cutting.split_seed
         self.classes_per_task = cutting.classes_per_task
@@ -105,6 +107,6 @@ def _portion(
             parts.append(found)
     if len(classes) < 2:
         have = "class has" if len(classes) == 1 else "classes have"
-        raise StreamError(f"has too few nodes to learn: {len(classes)} {have} at least {SMALLEST}, and 2 are needed")
+        raise StreamError(f"has too few nodes to learn: {len(classes)} {have} nodes of every part, and 2 are needed")
     learned = np.concatenate([np.concatenate(each.in_order) for each in parts])
     return Portion.of([graph.user_label(c) for c in classes], parts, beside=np.setdiff1d(inside, learned))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from delome.graph import Graph
 from delome.parameters import Param
 from delome.streams.grouped import SMALLEST, OrderedStream, attribute
 from delome.streams.kind import STREAMS, Cutting, StreamKind, listed
+from delome.streams.splits import split_of
 
 MOST_PERIODS = 10_000
 
@@ -45,12 +47,14 @@ class Time(StreamKind):
         times = times.astype(np.float64)
         bounds = self._bounds(times)
         groups = np.searchsorted(bounds, times, side="right")
-        return OrderedStream(graph, groups, _names(bounds), cutting, self._advice(graph, groups, bounds))
+        drawn = split_of(graph, cutting.split, cutting.split_seed).kind == "random"
+        return OrderedStream(graph, groups, _names(bounds), cutting, self._advice(graph, groups, bounds, drawn))
 
-    def _advice(self, graph: Graph, groups: np.ndarray, bounds: np.ndarray) -> str:
-        """What to do if a period has too few nodes: a later start, if there is one that leaves enough in each."""
+    def _advice(self, graph: Graph, groups: np.ndarray, bounds: np.ndarray, drawn: bool) -> str:
+        """What to do if a period has too few nodes: a later start, if there is one that leaves enough in each (of a
+        split that is ``drawn``: masks may lack a part anywhere)."""
         enough = "choose longer periods" if self.bounds is None else "choose other bounds"
-        if self.bounds is not None or graph.labels is None:
+        if self.bounds is not None or graph.labels is None or not drawn:
             return enough
         counts = np.zeros((len(bounds) + 1, int(graph.labels.max()) + 1), np.int64)
         known = graph.labels >= 0
@@ -74,15 +78,21 @@ class Time(StreamKind):
                 raise StreamError(f"bounds must be numbers in ascending order, not '{self.bounds}'")
             return found
         first, last = float(times.min()) if self.start is None else self.start, float(times.max())
-        with np.errstate(over="ignore"):
-            count = np.floor((last - first) / self.period) + 1
+        # in decimals: three periods of 0.1 end at 0.3, and not a little later, as they do in binary numbers
+        start, length = _decimal(first), _decimal(self.period)
+        count = (_decimal(last) - start) // length + 1
         if count < 1:
             raise StreamError(f"start {first:g} is after the last timestamp, {last:g}: choose an earlier one")
         if count > MOST_PERIODS:
             raise StreamError(
-                f"period {self.period:g} makes {count:.3g} tasks, and at most {MOST_PERIODS:,} are allowed"
+                f"period {self.period:g} makes {float(count):.3g} tasks, and at most {MOST_PERIODS:,} are allowed"
             )
-        return first + self.period * np.arange(1, int(count))
+        return np.array([float(start + length * k) for k in range(1, count)])
+
+
+def _decimal(number: float) -> Fraction:
+    """The number that is meant by its shortest digits."""
+    return Fraction(repr(float(number)))
 
 
 def _names(bounds: np.ndarray) -> list[str]:
