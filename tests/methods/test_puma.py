@@ -61,7 +61,7 @@ def test_without_guesses_that_count_the_memory_is_that_of_plain_condensation(
 @pytest.mark.parametrize("share", [0.0, 0.5])
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_class_is_its_training_nodes_and_those_that_a_network_takes_for_it(memories_of, setting, share, index):
-    stream = TaskStream(load_graph("synthetic", nodes=160, classes=6, features=8, noise=3))
+    stream = TaskStream(load_graph("synthetic", nodes=160, classes=6, features=8, noise=8, homophily=0.5))
     before = learn(PUMA(setting=setting, **SMALL), stream, index)
     task = stream[index]
 
