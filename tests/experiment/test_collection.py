@@ -11,6 +11,7 @@ from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, collect
 from delome.experiment.comparison import tabulate
+from delome.experiment.folder import mark_as_asked
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
@@ -136,6 +137,20 @@ def test_runs_that_are_given_one_by_one_keep_the_marks_of_their_selection(runs: 
         ("", True),
     }
     assert collect(sorted((tmp_path / "runs").glob("*/"))) == found
+
+
+def test_the_whole_run_of_a_candidate_that_is_no_longer_the_winner_is_not_shown(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(runs, tmp_path / "runs")
+    folders = sorted(folder.name for folder in (tmp_path / "runs").iterdir() if folder.is_dir())
+    candidates = [{"whole": name, "tried": f"first-tasks-{name}", "chosen": {"tau": 1.0}} for name in folders]
+    (tmp_path / "runs" / SELECTIONS).mkdir()
+    content = {"protocol": "honest", "tasks": 3, "candidates": candidates, "winner": 0}
+    write_document(tmp_path / "runs" / SELECTIONS / "one.json", SELECTION_KIND, content)
+    assert {Path(each.folder).name for each in collect([tmp_path]) if not each.candidate} == {folders[0]}
+    mark_as_asked(tmp_path / "runs" / folders[1])
+    assert {Path(each.folder).name for each in collect([tmp_path]) if not each.candidate} == set(folders)
 
 
 def test_of_two_copies_of_a_run_the_finished_one_counts(runs: Path, tmp_path: Path) -> None:

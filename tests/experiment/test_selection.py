@@ -11,7 +11,7 @@ from delome.errors import ParameterError
 from delome.experiment import RunConfig
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT, RESULT_KIND
-from delome.experiment.selection import FOLDER, KIND, Selection, winner
+from delome.experiment.selection import FOLDER, KIND, Selection, winner, write_selection
 from delome.experiment.sweep import run_sweep
 from delome.methods import METHODS
 from delome.parameters import parameter_value
@@ -87,6 +87,18 @@ def test_the_best_mean_on_validation_nodes_wins_and_test_nodes_are_never_read(tm
     write_result(tmp_path, candidates[1].tried, 1, validation_aa=99, finished=False)
     assert winner(candidates, tmp_path) is candidates[3]  # of an unfinished candidate nothing is known
     assert winner(candidates, tmp_path / "elsewhere") is None
+
+
+def test_another_winner_than_before_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    selection = Selection(space={"strength": [1, 10]})
+    for seeds, best in ((1, 0), (1, 0), (2, 1)):
+        config = RunConfig.resolve(SMALL, "ewc", seeds=seeds)
+        candidates = selection.candidates(config)
+        write_selection(selection, config, candidates, candidates[best], tmp_path)
+    assert caplog.messages == [
+        f"ewc on {SMALL}, cil: the selection now chooses strength 10 (2 seeds) instead of strength 1 (1 seed), "
+        "whose run no longer counts"
+    ]
 
 
 def test_a_selection_ignores_what_happens_on_test_nodes(tmp_path: Path) -> None:

@@ -187,7 +187,8 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
             best = found["candidates"][found["winner"]]
             how = selected(found["protocol"], found["tasks"], best["chosen"], found.get("saw_all", False))
             chosen.setdefault(best["whole"], []).append(how)
-            tried |= {each["tried"] for each in found["candidates"]}
+            # whole runs too: that of an earlier winner was run only because it won then
+            tried |= {each[run] for each in found["candidates"] for run in ("tried", "whole")}
     marked = []
     for record in records:
         name = Path(record.folder).absolute().name

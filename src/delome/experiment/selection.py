@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any, Self, TypeAlias
 
-from delome.errors import ParameterError, unknown
+from delome.errors import ParameterError, PersistenceError, unknown
 from delome.experiment.config import RunConfig
 from delome.experiment.folder import SELECTION_KIND, SELECTIONS
 from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS, Learner
 from delome.parameters import full_path, has_parameter, parameter_value, parse_assignments
-from delome.persistence.documents import write_document
+from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors
-from delome.printable import plain
+from delome.printable import counted, plain
+
+log = logging.getLogger(__name__)
 
 PROTOCOLS = {
     "honest": "candidates are compared on the first tasks alone, as a continual learner may",
@@ -175,9 +179,31 @@ def write_selection(
     }
     key = json.dumps([content["protocol"], content["tasks"], config.seedless, [each.chosen for each in candidates]])
     name = f"{config.slug}-{selection.protocol}-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
-    with reporting_write_errors(out / FOLDER / name):
+    file = out / FOLDER / name
+    _note_other_winner(file, config, chosen)
+    with reporting_write_errors(file):
         make_folder(out / FOLDER)
-        write_document(out / FOLDER / name, KIND, content)
+        write_document(file, KIND, content)
+
+
+def _note_other_winner(file: Path, config: RunConfig, chosen: Candidate) -> None:
+    """Says that a selection has chosen otherwise than when it was last made, with other seeds."""
+    with suppress(
+        PersistenceError, KeyError, TypeError, IndexError, AttributeError
+    ):  # there was none, or it is damaged
+        before = read_document(file, KIND)
+        earlier, seeds = before["candidates"][before["winner"]], counted(len(before["seeds"]), "seed")
+        if earlier["whole"] != chosen.whole.slug:
+            log.warning(
+                "%s on %s, %s: the selection now chooses %s (%s) instead of %s (%s), whose run no longer counts",
+                config.method,
+                config.dataset,
+                config.parameters["setting"],
+                in_words(chosen.chosen),
+                counted(len(config.seeds), "seed"),
+                in_words(earlier["chosen"]),
+                seeds,
+            )
 
 
 def _without(spaces: Sequence[Space], learner: Learner, given: Iterable[str]) -> list[Space]:
