@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,28 @@ def test_of_two_copies_of_a_run_the_finished_one_counts(runs: Path, tmp_path: Pa
     file = tmp_path / "a" / "seed-0" / "result.json"
     write_document(file, RESULT_KIND, read_document(file, RESULT_KIND) | {"finished": False})
     assert [(Path(each.folder).name, each.finished) for each in collect([tmp_path])] == [("b", True), ("a", True)]
+
+
+def test_what_copies_of_a_run_are_does_not_depend_on_the_order_of_folders(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    places = [tmp_path / name for name in ("tried", "asked", "chosen")]
+    for place in places:
+        shutil.copytree(runs, place)
+    first, second = sorted(folder.name for folder in runs.iterdir() if folder.is_dir())
+    candidates = [{"whole": name, "tried": name, "chosen": {"tau": 1.0}} for name in (first, second)]
+    for place, protocol, winner in ((places[0], "honest", 1), (places[2], "benchmark", 0)):
+        (place / SELECTIONS).mkdir()
+        content = {"protocol": protocol, "tasks": None, "candidates": candidates, "winner": winner}
+        write_document(place / SELECTIONS / "one.json", SELECTION_KIND, content)
+
+    def marks(*folders: Path) -> set[tuple[str, str, bool]]:
+        return {(Path(each.folder).name, each.selection, each.candidate) for each in collect(folders)}
+
+    for pair in permutations(places[:2]):
+        assert marks(*pair) == {(first, "", False), (second, "honest: tau 1", False)}
+    for order in permutations(places):
+        assert marks(*order) == {(first, "benchmark: tau 1", False), (second, "honest: tau 1", False)}
 
 
 def test_an_unfinished_run_is_found_by_what_it_has_measured_so_far(runs: Path, tmp_path: Path) -> None:
