@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,14 @@ def test_the_best_mean_on_validation_nodes_wins_and_test_nodes_are_never_read(tm
     for candidate, scores in zip(candidates, [(50, 60), (58, 59), (90, 20), (59, 58)], strict=True):
         for seed, score in enumerate(scores):
             write_result(tmp_path, candidate.tried, seed, validation_aa=score)  # there are no others to read
-    best = winner(candidates, tmp_path)
+    finished = {(each.tried.slug, seed) for each in candidates for seed in (0, 1)}
+    best = winner(candidates, tmp_path, finished)
     assert best is candidates[1]  # the first of equals
     assert [each.score for each in candidates] == [55, 58.5, 55, 58.5]
     write_result(tmp_path, candidates[1].tried, 1, validation_aa=99, finished=False)
-    assert winner(candidates, tmp_path) is candidates[3]  # of an unfinished candidate nothing is known
-    assert winner(candidates, tmp_path / "elsewhere") is None
+    assert winner(candidates, tmp_path, finished) is candidates[3]  # of an unfinished candidate nothing is known
+    assert winner(candidates, tmp_path, finished - {(candidates[3].tried.slug, 0)}) is candidates[0]
+    assert winner(candidates, tmp_path / "elsewhere", finished) is None
 
 
 def test_another_winner_than_before_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -161,12 +164,28 @@ def test_once_candidates_are_finished_the_winner_is_what_is_left_to_run(tmp_path
     plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
     selection = Selection("honest", tasks=1, space={"strength": [1, 2]})
     candidates = selection.candidates(plan.configs()[0])
-    run_sweep([each.tried for each in candidates], tmp_path, jobs=1)
-    best = winner(candidates, tmp_path)
+    state = run_sweep([each.tried for each in candidates], tmp_path, jobs=1)
+    best = winner(candidates, tmp_path, state.finished)
     assert best is not None
     assert list(estimate(plan, tmp_path, selection).seconds) == [f"{best.whole.slug}, seed 0"]
     run_sweep([best.whole], tmp_path, jobs=1)
     assert estimate(plan, tmp_path, selection).seconds == {}
+
+
+def test_scores_of_another_graph_choose_nothing(
+    write_npz: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset, selection = f"file:{write_npz()}", Selection("honest", tasks=1, space={"strength": [1, 2]})
+    plan = Plan({"dataset": dataset, "method": "ewc", "epochs": 1})
+    out = tmp_path / "runs"
+    assert len(sweep(plan, out, select=selection, jobs=1).configs) == 1
+    assert estimate(plan, out, selection).seconds == {}
+    write_npz(seed=1)  # in the place of the other
+    expected = estimate(plan, out, selection)
+    assert (expected.candidates, len(expected.seconds), expected.finished) == (2, 3, 0)
+    report = sweep(plan, out, select=selection, jobs=1)
+    assert (report.configs, len(report.failed)) == ([], 2)
+    assert "every candidate failed, so that nothing was chosen" in caplog.text
 
 
 def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -141,11 +141,15 @@ def selected(protocol: str, tasks: int | None, chosen: Mapping[str, Any], saw_al
     return f"{protocol}: {in_words(chosen)}"
 
 
-def winner(candidates: Sequence[Candidate], out: Path) -> Candidate | None:
-    """The candidate with the highest score, of which every seed was run; none if no candidate was."""
+def winner(candidates: Sequence[Candidate], out: Path, finished: Container[tuple[str, int]]) -> Candidate | None:
+    """The candidate with the highest score, of which every seed was run; none if no candidate was.
+
+    ``finished`` are folder names and seeds: other results in ``out`` may be those of another graph of the same name.
+    """
     for candidate in candidates:
         config = candidate.tried
-        found = [finished_result(out / config.slug, seed) for seed in config.seeds]
+        own = [(config.slug, seed) for seed in config.seeds]
+        found = [finished_result(out / name, seed) if (name, seed) in finished else None for name, seed in own]
         candidate.scores = [] if None in found else [float(each["validation_aa"]) for each in found if each is not None]
     best = max(candidates, key=lambda candidate: candidate.score)
     return best if best.scores else None

@@ -61,6 +61,11 @@ class Sweep:
         return [job for job in self.jobs if job not in ended]
 
     @property
+    def finished(self) -> frozenset[tuple[str, int]]:
+        """Names of run folders and seeds whose whole results are there, of these configurations and streams."""
+        return frozenset((job.folder.name, job.seed) for job in self.done)
+
+    @property
     def running(self) -> dict[Job, int]:
         """Jobs that are running, and the tasks each has finished."""
         left = self.left
