@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,34 @@ def test_every_method_declares_a_space_of_possible_values(method: str) -> None:
     candidates = Selection("benchmark").candidates(config)
     assert len(candidates) == SPACES.get(method, 0)
     assert len({candidate.whole.digest for candidate in candidates}) == len(candidates)
+    declared = [
+        dict(zip(space, each, strict=True)) for space in METHODS[method].search for each in product(*space.values())
+    ]
+    assert repr([candidate.chosen for candidate in candidates]) == repr(declared)
     for candidate in candidates:
         candidate.whole.learner(0)
+
+
+@pytest.mark.parametrize("written", ["1,100", "1.0,1e2", "1,100,1e2"])
+def test_texts_and_numbers_are_the_same_selection(written: str, tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "ewc")
+    for selection in (Selection.parse([f"strength={written}"]), Selection(space={"strength": [1, 100]})):
+        assert selection is not None
+        candidates = selection.candidates(config)
+        assert repr([each.chosen for each in candidates]) == "[{'strength': 1.0}, {'strength': 100.0}]"
+        write_selection(selection, config, candidates, candidates[0], tmp_path)
+    assert len(list((tmp_path / FOLDER).iterdir())) == 1
+
+
+def test_parts_can_be_selected_too() -> None:
+    config = RunConfig.resolve(SMALL, "replay")
+    candidates = Selection(space={"backbone": ["gcn", "sgc"], "hidden": [8], "loss": ["plain"]}).candidates(config)
+    assert [each.chosen for each in candidates] == [
+        {"backbone": name, "hidden": 8, "loss": "plain"} for name in ("gcn", "sgc")
+    ]
+    for candidate, name in zip(candidates, ("gcn", "sgc"), strict=True):
+        resolved = RunConfig.resolve(SMALL, "replay", backbone=name, assignments=["hidden=8", "loss=plain"])
+        assert candidate.whole == resolved
 
 
 def test_an_honest_selection_tries_the_first_tasks_alone() -> None:

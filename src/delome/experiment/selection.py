@@ -19,10 +19,11 @@ from delome.experiment.config import RunConfig
 from delome.experiment.folder import SELECTION_KIND, SELECTIONS
 from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS, Learner
-from delome.parameters import full_path, has_parameter, parameter_value, parse_assignments
+from delome.parameters import all_parameters, filled, full_path, has_parameter, parameter_value, values_of
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors
 from delome.printable import counted, plain
+from delome.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -93,14 +94,15 @@ class Selection:
                 raise ParameterError(f"{name} is to be selected, but {other} is given too: leave out one of them")
         own = METHODS.importable(config.method).search
         spaces = _without(own, learner, given) if self.space is None else [self.space]
-        found = []
-        for chosen in (chosen for space in spaces for chosen in _product(space)):
-            if not all(has_parameter(learner, name) for name in chosen):
+        found: dict[str, Candidate] = {}
+        for written in (written for space in spaces for written in _product(space)):
+            if not all(has_parameter(learner, name) for name in written):
                 continue
+            chosen = {name: _parsed(learner, name, value) for name, value in written.items()}
             whole = _with(config, chosen)
             short = dataclasses.replace(whole, tasks=min(self.tasks, config.tasks or self.tasks))
-            found.append(Candidate(chosen, short if self.protocol == "honest" else whole, whole))
-        return found
+            found.setdefault(whole.digest, Candidate(chosen, short if self.protocol == "honest" else whole, whole))
+        return list(found.values())
 
 
 @dataclass
@@ -226,24 +228,20 @@ def _product(space: Space) -> Iterable[dict[str, Any]]:
     return (dict(zip(space, values, strict=True)) for values in product(*space.values()))
 
 
+def _parsed(learner: Learner, name: str, value: Any) -> Any:
+    """A value as the parameter has it, be it written on a command line or in a plan; of a part its name."""
+    path = full_path(learner, name)
+    assert path is not None
+    parameter, text = dict(all_parameters(learner))[path], "none" if value is None else str(value)
+    found = parameter.parse(text)
+    parameter.check(found)
+    return found if parameter.registry is None else text
+
+
 def _with(config: RunConfig, chosen: Mapping[str, Any]) -> RunConfig:
     """The same run with other parameters."""
     kind = METHODS.importable(config.method)
-    texts = [f"{name}={'none' if value is None else value}" for name, value in chosen.items()]
-    values = parse_assignments(kind, texts, f"method {config.method}")
-    return dataclasses.replace(config, parameters=_changed(config.parameters, values))
-
-
-def _changed(parameters: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters with some of them set, in the part that has them, or at a dotted path."""
-    changed = dict(parameters)
-    for path, value in values.items():
-        name, dotted, rest = path.partition(".")
-        if dotted:
-            changed[name] = _changed(changed[name], {rest: value})
-        elif name in changed:
-            changed[name] = value
-        else:
-            part = next(key for key, each in changed.items() if isinstance(each, Mapping) and name in each)
-            changed[part] = _changed(changed[part], {name: value})
-    return changed
+    given = {**config.parameters, "seed": config.seeds[0], **chosen}
+    parameters = values_of(kind(**filled(kind, given, Registry.importable)))
+    del parameters["seed"]
+    return dataclasses.replace(config, parameters=parameters)
