@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -145,12 +146,30 @@ def test_a_selection_ignores_what_happens_on_test_nodes(tmp_path: Path) -> None:
     assert read_document(file, KIND) == before
 
 
-def test_a_selection_of_nothing_is_refused_and_one_that_sees_everything_is_noted(
+@pytest.mark.parametrize("command", [partial(sweep, jobs=1), estimate])
+def test_every_parameter_to_select_must_be_one_of_some_method(command: Callable[..., Any], tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": ["ewc", "lwf"], "epochs": 1})
+    for also in ([], ["temperature=2"]):
+        with pytest.raises(ParameterError, match=r"unknown parameter to select 'strenth': did you mean 'strength'\?"):
+            command(plan, tmp_path / "runs", select=Selection.parse([*also, "strenth=1,2"]))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_each_method_is_selected_on_the_parameters_that_it_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
+    plan = Plan({"dataset": SMALL, "method": ["ewc", "lwf", "finetune", "joint"]})
+    selection = Selection(space={"strength": [1, 2], "temperature": [1, 2]})
+    found = selection.compared(plan.configs(), plan.given)
+    sizes = {config.method: [len(each.chosen) for each in found[config.digest]] for config in plan.configs()}
+    assert sizes == {"ewc": [1, 1], "lwf": [2, 2, 2, 2], "finetune": [], "joint": []}
+    assert estimate(plan, tmp_path, selection).candidates == 2 + 4
+    assert "nothing is selected: finetune, joint have no strength or temperature" in caplog.messages
+
+
+def test_a_selection_that_sees_everything_is_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
-    with pytest.raises(ParameterError, match="no method of these runs has the parameters to select: strengt"):
-        sweep(plan, tmp_path, select=Selection(space={"strengt": [1]}), jobs=1)
     sweep(plan, tmp_path, select=Selection("honest", tasks=3, space={"strength": [1]}), jobs=1)
     assert "an honest selection on the first 3 tasks has seen a whole stream: choose fewer" in caplog.messages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from delome.datasets.fetching.reading import Progress, silent
-from delome.errors import ParameterError, PersistenceError
+from delome.errors import PersistenceError
 from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
 from delome.experiment.folder import flat_run, mark_as_asked
@@ -131,11 +131,8 @@ def sweep_configs(
     chosen: dict[str, RunConfig] = {}
     selections: dict[str, str] = {}
     if select is not None:
-        tried = {config.digest: select.candidates(config, given.get(config.digest, ())) for config in configs}
+        tried = _compared(select, configs, given)
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
-        if select.space is not None and not compared:
-            raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
-        _note_unselected(configs, tried)
         if compared:
             log.info("selection (%s): %d candidates", select.protocol, len(compared))
             sweeps.append(run(compared))
@@ -231,10 +228,9 @@ def estimate_configs(
 ) -> Estimate:
     """The same for configurations."""
     given = given or {}
-    compared = [select.candidates(each, given.get(each.digest, ())) if select else [] for each in configs]
+    by_digest = _compared(select, configs, given) if select else {}
+    compared = [by_digest.get(each.digest, []) for each in configs]
     tried = [each.tried for candidates in compared for each in candidates]
-    if select is not None:
-        _note_unselected(configs, {each.digest: own for each, own in zip(configs, compared, strict=True)})
     wholes = [each.whole for candidates in compared for each in candidates]
     possible = {config.digest: config for config in [*tried, *wholes, *configs]}
     root = None if data_root is None else Path(data_root)
@@ -285,19 +281,29 @@ def _expected(
     return config if best is None or not all(each.scores for each in candidates) else best.whole
 
 
-def _note_unselected(configs: Sequence[RunConfig], tried: Mapping[str, Sequence[Candidate]]) -> None:
-    """Says for which methods a selection has nothing to choose: loudly if that is all of them."""
+def _compared(select: Selection, configs: Sequence[RunConfig], given: Given) -> dict[str, list[Candidate]]:
+    """Candidates by the digest of what they stand for; says for which methods a selection has nothing to choose, loudly
+    if that is all of them."""
+    tried = select.compared(configs, given)
     unselected = list(dict.fromkeys(config.method for config in configs if not tried[config.digest]))
-    spaceless = [method for method in unselected if not METHODS.importable(method).search]
-    given = [method for method in unselected if method not in spaceless]
-    reasons = []
-    if spaceless:
-        reasons.append(f"no search space is declared for {', '.join(spaceless)} (--select NAME=VALUE,VALUE gives one)")
-    if given:
-        reasons.append(f"what {', '.join(given)} would search is given")
-    if reasons:
+    if reasons := list(_reasons(select, unselected)):
         level = logging.INFO if any(tried.values()) else logging.WARNING
         log.log(level, "nothing is selected: %s", "; ".join(reasons))
+    return tried
+
+
+def _reasons(select: Selection, unselected: Sequence[str]) -> Iterator[str]:
+    """Why nothing is selected for methods."""
+    if select.space is not None:
+        if unselected:
+            yield f"{', '.join(unselected)} {'has' if len(unselected) == 1 else 'have'} no {' or '.join(select.space)}"
+        return
+    spaceless = [method for method in unselected if not METHODS.importable(method).search]
+    given = [method for method in unselected if method not in spaceless]
+    if spaceless:
+        yield f"no search space is declared for {', '.join(spaceless)} (--select NAME=VALUE,VALUE gives one)"
+    if given:
+        yield f"what {', '.join(given)} would search is given"
 
 
 def _best(

@@ -85,15 +85,26 @@ class Selection:
         """How parameters were chosen, and which."""
         return selected(self.protocol, self.tasks if self.protocol == "honest" else None, chosen, saw_all)
 
+    def compared(self, configs: Sequence[RunConfig], given: Mapping[str, Iterable[str]]) -> dict[str, list[Candidate]]:
+        """By digest what is compared for each run, see `candidates`; a parameter that no method has is refused."""
+        learners = [config.learner(config.seeds[0]) for config in configs] if self.space else []
+        for name in self.space or ():
+            if not any(has_parameter(learner, name) for learner in learners):
+                raise ParameterError(unknown("parameter to select", name, set().union(*map(_names, learners))))
+        return {config.digest: self.candidates(config, given.get(config.digest, ())) for config in configs}
+
     def candidates(self, config: RunConfig, given: Iterable[str] = ()) -> list[Candidate]:
-        """What is compared for a run: nothing if the method has no such parameters; ``given`` ones are not chosen."""
+        """What is compared for a run: nothing if the method has no such parameters; ``given`` ones are not chosen.
+
+        Of a space of one's own a method is selected on those parameters that it has.
+        """
         learner = config.learner(config.seeds[0])
         given = list(given)
         for name, other in product(self.space or (), given):
             if has_parameter(learner, name) and full_path(learner, name) == full_path(learner, other):
                 raise ParameterError(f"{name} is to be selected, but {other} is given too: leave out one of them")
         own = METHODS.importable(config.method).search
-        spaces = _without(own, learner, given) if self.space is None else [self.space]
+        spaces = _without(own, learner, given) if self.space is None else _having(learner, self.space)
         found: dict[str, Candidate] = {}
         for written in (written for space in spaces for written in _product(space)):
             if not all(has_parameter(learner, name) for name in written):
@@ -222,6 +233,18 @@ def _without(spaces: Sequence[Space], learner: Learner, given: Iterable[str]) ->
         fitting = [space for space in left if name not in space or not known or value in space[name]]
         left = [{each: space[each] for each in space if each != name} for space in fitting]
     return [space for space in left if space]
+
+
+def _having(learner: Learner, space: Space) -> list[Space]:
+    """The part of a space whose parameters a learner has; nothing if it has none of them."""
+    found = {name: values for name, values in space.items() if has_parameter(learner, name)}
+    return [found] if found else []
+
+
+def _names(learner: Learner) -> set[str]:
+    """How the parameters of a learner can be called: with their part where two parts have one of the same name."""
+    names = {path: path.rpartition(".")[2] for path, _ in all_parameters(learner)}
+    return {name if has_parameter(learner, name) else path for path, name in names.items()}
 
 
 def _product(space: Space) -> Iterable[dict[str, Any]]:
