@@ -88,7 +88,12 @@ def test_a_space_of_ones_own_reaches_parameters_of_parts() -> None:
     [
         (lambda: Selection.parse(["honest", "benchmark"]), "one protocol of selection at a time: honest or benchmark"),
         (lambda: Selection("onest"), "unknown protocol of selection 'onest': did you mean 'honest'?"),
-        (lambda: Selection(tasks=0), "a selection compares at least 1 task, not 0"),
+        (lambda: Selection(tasks=0), "the tasks of a selection must be a whole number of at least 1, not 0"),
+        (lambda: Selection.of({"tasks": "3"}), "must be a whole number of at least 1, not '3'"),
+        (lambda: Selection.of({"protocol": 5}), "the protocol of a selection must be honest or benchmark, not 5"),
+        (lambda: Selection.of({"protocol": ["honest"]}), r"must be honest or benchmark, not \['honest'\]"),
+        (lambda: Selection.of({"space": {}}), "the space of a selection is empty"),
+        (lambda: Selection.of({"space": {"tau": []}}), "a selection has no values of tau"),
         (lambda: Selection.of({"protocl": 1}), r"unknown entry of \[select\] 'protocl': did you mean 'protocol'?"),
         (lambda: Selection.of({"space": {"tau": 1}}), "must be a table of lists"),
         (lambda: Selection(space={"tau": ["x"]}).candidates(RunConfig.resolve(SMALL)), "tau"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Self, TypeAlias
 
-from delome.errors import ParameterError, PersistenceError, unknown
+from delome.errors import ParameterError, PersistenceError, shown, unknown
 from delome.experiment.config import RunConfig
 from delome.experiment.folder import SELECTION_KIND, SELECTIONS
 from delome.experiment.seed_folder import finished_result
@@ -50,10 +50,20 @@ class Selection:
     space: Space | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.protocol, str):
+            raise ParameterError(
+                f"the protocol of a selection must be {' or '.join(PROTOCOLS)}, not {shown(self.protocol)}"
+            )
         if self.protocol not in PROTOCOLS:
             raise ParameterError(unknown("protocol of selection", self.protocol, PROTOCOLS))
         if type(self.tasks) is not int or self.tasks < 1:
-            raise ParameterError(f"a selection compares at least 1 task, not {self.tasks}")
+            raise ParameterError(
+                f"the tasks of a selection must be a whole number of at least 1, not {shown(self.tasks)}"
+            )
+        if self.space is not None and not self.space:
+            raise ParameterError("the space of a selection is empty: give it parameters, or leave it out")
+        if empty := [name for name, values in (self.space or {}).items() if not values]:
+            raise ParameterError(f"a selection has no values of {empty[0]}: give it some, or leave it out")
 
     @classmethod
     def parse(cls, texts: Iterable[str], tasks: int | None = None) -> Self | None:
