@@ -160,6 +160,23 @@ def test_every_parameter_to_select_must_be_one_of_some_method(command: Callable[
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_selection_among_equals_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def noted(**space: list[float]) -> list[str]:
+        caplog.clear()
+        sweep(
+            Plan({"dataset": SMALL, "method": "ewc", "epochs": 4}),
+            tmp_path,
+            select=Selection(tasks=1, space=space),
+            jobs=1,
+        )
+        return [message for message in caplog.messages if "have the same score" in message]
+
+    (sentence,) = noted(strength=[5.0, 1.0])  # nothing is to be preserved in a first task
+    assert f"ewc on {SMALL}, cil: all 2 candidates have the same score on validation nodes, " in sentence
+    assert sentence.endswith(": the first is taken, strength 5")
+    assert noted(lr=[1e-9, 0.1]) == noted(strength=[3.0]) == []
+
+
 def test_each_method_is_selected_on_the_parameters_that_it_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

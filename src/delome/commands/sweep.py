@@ -318,6 +318,17 @@ def _best(
     if best is None:
         log.warning("%s on %s: every candidate failed, so that nothing was chosen", config.method, config.dataset)
         return None
+    scored = [each for each in candidates if each.scores]
+    if len(scored) > 1 and all(each.score == best.score for each in scored):
+        log.warning(
+            "%s on %s, %s: all %d candidates have the same score on validation nodes, %.1f: the first is taken, %s",
+            config.method,
+            config.dataset,
+            config.parameters["setting"],
+            len(scored),
+            best.score,
+            in_words(best.chosen),
+        )
     write_selection(select, config, candidates, best, out)
     log.info("%s on %s, %s: %s", config.method, config.dataset, config.parameters["setting"], in_words(best.chosen))
     return best
