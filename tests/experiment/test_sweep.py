@@ -8,20 +8,24 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from delome import Graph
+from delome import Graph, load_graph
 from delome.datasets.fetching.reading import silent
 from delome.experiment import RunConfig, RunFolder, Stop, Stopped, run
+from delome.experiment import sweep as sweep_module
 from delome.experiment.engine import Answer, Processes
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.experiment.sweep import SHARED, Sweep, run_sweep, survey
+from delome.experiment.worker import Job, Orders, work
 from delome.persistence.documents import read_document
+from delome.persistence.files import write_bytes
 from delome.streams.cut import CutStream
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -112,6 +116,28 @@ def test_workers_that_are_in_another_folder_write_where_they_should(
     assert len(run_sweep(PLAN.configs(), Path("runs")).done) == 6
     assert matrices(here / "runs") == reference
     assert list(other.iterdir()) == []
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_configuration_that_is_sent_home_is_written_first_and_a_result_last(
+    backwards: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1)
+    graph, away, home = load_graph(SMALL), tmp_path / "away", tmp_path / "home"
+    orders = Orders(stop=away, probe=away, threads=1, checkpoint_every=60, keep_models=False, cache=None)
+    outcome = work(Job(home / config.slug, 0, config), graph, orders)
+    outcome = replace(outcome, files=dict(sorted(outcome.files.items(), reverse=backwards)))
+    written: list[str] = []
+
+    def write(file: Path, content: bytes) -> None:
+        written.append(str(file.relative_to(home / config.slug)))
+        write_bytes(file, content)
+
+    monkeypatch.setattr(sweep_module, "write_bytes", write)
+    sweep_module._unpack(outcome)
+    assert (written[0], written[-1]) == ("config.json", "seed-0/result.json")
+    assert set(written) == set(outcome.files)
+    assert run_sweep([config], home, jobs=1).found == 1
 
 
 def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ from delome.experiment.config import RunConfig
 from delome.experiment.engine import Died, Engine, check_engine, engine
 from delome.experiment.folder import CONFIG, EVENTS, identity_of
 from delome.experiment.runner import CHECKPOINT_EVERY
-from delome.experiment.seed_folder import is_finished, tasks_done
+from delome.experiment.seed_folder import RESULT, is_finished, tasks_done
 from delome.experiment.signals import Stop
 from delome.experiment.worker import DONE, FAILED, STOPPED, Job, Orders, Outcome, work
 from delome.graph import Graph
@@ -198,9 +198,13 @@ def _note(state: Sweep, outcome: Outcome) -> None:
 
 
 def _unpack(outcome: Outcome) -> None:
-    """Writes what a worker has sent home."""
-    for name, content in outcome.files.items():
-        file = outcome.job.folder / name
+    """Writes what a worker has sent home.
+
+    The configuration comes first and the result last: a folder with a result but no configuration would be refused, and
+    a result says that everything else is there.
+    """
+    for name in sorted(outcome.files, key=lambda name: (Path(name).name == RESULT, name != CONFIG)):
+        file, content = outcome.job.folder / name, outcome.files[name]
         with reporting_write_errors(file):
             make_folder(file.parent)
             if file.name == EVENTS and file.exists():  # of another seed
