@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,6 +149,19 @@ def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.
     assert job.config.parameters["lr"] == 1e30 and "not finite" in sentence
     assert f"seed 0 failed (2 of 2): {sentence}" in caplog.text
     assert len(list(tmp_path.iterdir())) == 1  # a run that fails at once leaves nothing
+
+
+def test_a_run_that_is_refused_says_what_to_delete(tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1)
+    assert not run_sweep([config], tmp_path, jobs=1).failed
+    place = tmp_path / config.slug
+    for file, deleted in ((place / "seed-0" / "result.json", place / "seed-0"), (place / "config.json", place)):
+        (place / "seed-0" / "result.json").unlink()
+        file.write_text("{}")
+        (sentence,) = run_sweep([config], tmp_path, jobs=1).failed.values()
+        assert sentence.endswith(f"delete '{deleted}' to start over") and "--fresh" not in sentence
+        shutil.rmtree(deleted)
+        assert not run_sweep([config], tmp_path, jobs=1).failed
 
 
 @pytest.mark.slow
