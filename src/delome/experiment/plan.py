@@ -210,9 +210,9 @@ _HEADINGS = {"override": "[[override]]", "exclude": "[[exclude]]", "select": "[s
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    names = {each.name for each in fields(RunOptions)} - {"assignments"} | {SET, "when"}
+    names = {each.name for each in fields(RunOptions)} - {"assignments"} | {SET}
     for name, value in options.items():
-        if name not in names:
+        if name not in names and name != "when":  # no option: refused below where it does not belong
             raise ParameterError(f"{unknown('option', name, names)}; parameters of methods go under [set]")
         if name in (SET, "when") and not isinstance(value, Mapping):
             raise ParameterError(f"'{name}' must be a table of names and values, not {shown(value)}")
