@@ -19,7 +19,7 @@ from delome.experiment.config import RunConfig
 from delome.experiment.folder import SELECTION_KIND, SELECTIONS
 from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS, Learner
-from delome.parameters import all_parameters, filled, full_path, has_parameter, parameter_value, values_of
+from delome.parameters import all_parameters, filled, full_path, has_parameter, listed, parameter_value, values_of
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors
 from delome.printable import counted, plain
@@ -73,7 +73,7 @@ class Selection:
         for text in texts:
             name, given, values = text.partition("=")
             if given:
-                space[name] = values.split(",")
+                space[name.strip()] = listed(values)
             elif protocol not in ("", text):
                 raise ParameterError(f"one protocol of selection at a time: {protocol} or {text}")
             else:
