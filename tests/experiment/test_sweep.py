@@ -27,6 +27,7 @@ from delome.experiment.sweep import SHARED, Sweep, run_sweep, survey
 from delome.experiment.worker import Job, Orders, work
 from delome.persistence.documents import read_document
 from delome.persistence.files import write_bytes
+from delome.persistence.lock import sole_writer
 from delome.streams.cut import CutStream
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -149,6 +150,74 @@ def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.
     assert job.config.parameters["lr"] == 1e30 and "not finite" in sentence
     assert f"seed 0 failed (2 of 2): {sentence}" in caplog.text
     assert len(list(tmp_path.iterdir())) == 1  # a run that fails at once leaves nothing
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the time that a sweep sees."""
+
+    def set_to(seconds: float) -> None:
+        monkeypatch.setattr("delome.experiment.sweep.time.monotonic", lambda: seconds)
+
+    return set_to
+
+
+@pytest.fixture
+def learned(tmp_path: Path) -> Callable[[Job, int], None]:
+    """Makes a job look as if it were running and had learned so many tasks."""
+
+    def make(job: Job, tasks: int) -> None:
+        place = job.folder / f"seed-{job.seed}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / ".lock").touch()
+        (place / "tasks.jsonl").write_text("{}\n" * tasks)
+
+    return make
+
+
+def test_the_time_that_is_left_is_reckoned_from_tasks_of_this_session(
+    tmp_path: Path, clock: Callable[[float], None], learned: Callable[[Job, int], None]
+) -> None:
+    config = RunConfig.resolve(SMALL, "finetune")
+    resumed, new, _ = jobs = [Job(tmp_path / name, 0, config) for name in ("resumed", "new", "waiting")]
+    state = Sweep(jobs, dict.fromkeys(jobs, 10), before={resumed: 6}, start=100.0)
+    learned(resumed, 6)
+    learned(new, 0)
+    clock(100)
+    state.look()
+    clock(110)
+    assert state.remaining is None and set(state.remaining_of(state.running).values()) == {None}
+    learned(resumed, 8)
+    # two tasks in ten seconds: two are left of its own, and 2 + 10 + 10 of all
+    assert state.remaining == pytest.approx(10 / 2 * 22)
+    # a run without a task yet is as fast as two runs were in ten seconds, that is 10 s for each task of one run
+    assert state.remaining_of(state.running) == {resumed: pytest.approx(10), new: pytest.approx(10 * 10 - 10)}
+    learned(new, 5)
+    assert state.remaining_of(state.running) == {resumed: pytest.approx(10), new: pytest.approx(10)}
+    state.done.append(new)
+    assert state.remaining == pytest.approx(10 / (2 + 10) * (2 + 10))
+
+
+def test_a_lock_that_a_killed_process_left_does_not_make_a_run_seem_to_run(
+    tmp_path: Path, learned: Callable[[Job, int], None]
+) -> None:
+    job = Job(tmp_path / "run", 0, RunConfig.resolve(SMALL, "finetune"))
+    state = Sweep([job], {job: 2})
+    learned(job, 1)
+    with sole_writer(job.folder / "seed-0"):
+        sweep_module._remove_stale_locks([job])
+        assert state.running == {job: 1}
+    learned(job, 1)
+    sweep_module._remove_stale_locks([job])
+    assert state.running == {}
+
+
+def test_tasks_that_were_learned_before_are_counted_when_a_sweep_begins(tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1, seeds=2)
+    run_sweep([replace(config, seeds=[0])], tmp_path, jobs=1)
+    (tmp_path / config.slug / "seed-0" / "result.json").unlink()
+    state, *_ = survey([config], tmp_path, None, silent)
+    assert list(state.before.values()) == [2, 0]
 
 
 def test_a_run_that_is_refused_says_what_to_delete(tmp_path: Path) -> None:
