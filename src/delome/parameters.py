@@ -354,6 +354,18 @@ def known_assignments(owner: type, assignments: Iterable[str], of: str) -> list[
             left = [each for each in left if assignment(each)[0] != error.name]
 
 
+def listed(text: str) -> list[str]:
+    """Items between commas; an empty one among several is refused, since nobody means it.
+
+    >>> listed("delome, ewc")
+    ['delome', 'ewc']
+    """
+    items = [item.strip() for item in text.split(",")]
+    if len(items) > 1 and "" in items:
+        raise ParameterError(f"the list {shown(text)} has an empty item: leave out the comma")
+    return items
+
+
 def assignment(text: Any) -> tuple[str, str]:
     """Name and value of ``name=value``."""
     if not isinstance(text, str):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from delome.errors import ParameterError
 from delome.experiment import RunConfig, RunFolder, run
 from delome.experiment.collection import INDEX, collect
 from delome.experiment.comparison import tabulate
+from delome.experiment.folder import mark_as_asked
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND, TASKS_KIND
 from delome.experiment.selection import FOLDER as SELECTIONS
@@ -138,6 +140,20 @@ def test_runs_that_are_given_one_by_one_keep_the_marks_of_their_selection(runs: 
     assert collect(sorted((tmp_path / "runs").glob("*/"))) == found
 
 
+def test_the_whole_run_of_a_candidate_that_is_no_longer_the_winner_is_not_shown(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(runs, tmp_path / "runs")
+    folders = sorted(folder.name for folder in (tmp_path / "runs").iterdir() if folder.is_dir())
+    candidates = [{"whole": name, "tried": f"first-tasks-{name}", "chosen": {"tau": 1.0}} for name in folders]
+    (tmp_path / "runs" / SELECTIONS).mkdir()
+    content = {"protocol": "honest", "tasks": 3, "candidates": candidates, "winner": 0}
+    write_document(tmp_path / "runs" / SELECTIONS / "one.json", SELECTION_KIND, content)
+    assert {Path(each.folder).name for each in collect([tmp_path]) if not each.candidate} == {folders[0]}
+    mark_as_asked(tmp_path / "runs" / folders[1])
+    assert {Path(each.folder).name for each in collect([tmp_path]) if not each.candidate} == set(folders)
+
+
 def test_of_two_copies_of_a_run_the_finished_one_counts(runs: Path, tmp_path: Path) -> None:
     import shutil
 
@@ -147,6 +163,28 @@ def test_of_two_copies_of_a_run_the_finished_one_counts(runs: Path, tmp_path: Pa
     file = tmp_path / "a" / "seed-0" / "result.json"
     write_document(file, RESULT_KIND, read_document(file, RESULT_KIND) | {"finished": False})
     assert [(Path(each.folder).name, each.finished) for each in collect([tmp_path])] == [("b", True), ("a", True)]
+
+
+def test_what_copies_of_a_run_are_does_not_depend_on_the_order_of_folders(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    places = [tmp_path / name for name in ("tried", "asked", "chosen")]
+    for place in places:
+        shutil.copytree(runs, place)
+    first, second = sorted(folder.name for folder in runs.iterdir() if folder.is_dir())
+    candidates = [{"whole": name, "tried": name, "chosen": {"tau": 1.0}} for name in (first, second)]
+    for place, protocol, winner in ((places[0], "honest", 1), (places[2], "benchmark", 0)):
+        (place / SELECTIONS).mkdir()
+        content = {"protocol": protocol, "tasks": None, "candidates": candidates, "winner": winner}
+        write_document(place / SELECTIONS / "one.json", SELECTION_KIND, content)
+
+    def marks(*folders: Path) -> set[tuple[str, str, bool]]:
+        return {(Path(each.folder).name, each.selection, each.candidate) for each in collect(folders)}
+
+    for pair in permutations(places[:2]):
+        assert marks(*pair) == {(first, "", False), (second, "honest: tau 1", False)}
+    for order in permutations(places):
+        assert marks(*order) == {(first, "benchmark: tau 1", False), (second, "honest: tau 1", False)}
 
 
 def test_an_unfinished_run_is_found_by_what_it_has_measured_so_far(runs: Path, tmp_path: Path) -> None:

@@ -208,6 +208,10 @@ def test_rows_that_average_over_more_than_seeds_say_so() -> None:
         tabulate(records, by=["metod"])
     with pytest.raises(ParameterError, match="unknown metric 'ab'"):
         tabulate(records, metrics=["ab"])
+    with pytest.raises(ParameterError, match="unknown metric 'bwt': backward transfer is called af here"):
+        tabulate(records, metrics=["bwt"])
+    with pytest.raises(ParameterError, match=r"none of these runs has the metric forward: .* streams by time alone"):
+        tabulate(records, metrics=["forward"])
     # candidates are shown when they are asked for
     tried = [record(), record(candidate=True, config={"memory.budget": 7})]
     assert (len(tabulate(tried).rows), len(tabulate(tried, candidates=True).rows)) == (1, 2)

@@ -171,6 +171,7 @@ def test_an_order_of_classes_is_one_value_and_several_are_a_list() -> None:
 @pytest.mark.parametrize(
     ("rules", "sentence"),
     [
+        ({"exclusions": [{"whn": 1}]}, r"unknown option 'whn' \(known: (?!.*when)"),
         ({"overrides": [{"epochs": 3}]}, r"an \[\[override\]\] needs a when"),
         ({"exclusions": [{"when": {"method": "joint"}}]}, r"'when' belongs to an \[\[override\]\]"),
         ({"overrides": [{"when": {"method": "nope"}, "epochs": 3}]}, r"an \[\[override\]\] fits no run of the plan"),

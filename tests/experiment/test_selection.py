@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from delome.errors import ParameterError
 from delome.experiment import RunConfig
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT, RESULT_KIND
-from delome.experiment.selection import FOLDER, KIND, Selection, winner
+from delome.experiment.selection import FOLDER, KIND, Selection, winner, write_selection
 from delome.experiment.sweep import run_sweep
 from delome.methods import METHODS
 from delome.parameters import parameter_value
@@ -27,8 +30,34 @@ def test_every_method_declares_a_space_of_possible_values(method: str) -> None:
     candidates = Selection("benchmark").candidates(config)
     assert len(candidates) == SPACES.get(method, 0)
     assert len({candidate.whole.digest for candidate in candidates}) == len(candidates)
+    declared = [
+        dict(zip(space, each, strict=True)) for space in METHODS[method].search for each in product(*space.values())
+    ]
+    assert repr([candidate.chosen for candidate in candidates]) == repr(declared)
     for candidate in candidates:
         candidate.whole.learner(0)
+
+
+@pytest.mark.parametrize("written", ["1,100", "1.0,1e2", "1,100,1e2"])
+def test_texts_and_numbers_are_the_same_selection(written: str, tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "ewc")
+    for selection in (Selection.parse([f"strength={written}"]), Selection(space={"strength": [1, 100]})):
+        assert selection is not None
+        candidates = selection.candidates(config)
+        assert repr([each.chosen for each in candidates]) == "[{'strength': 1.0}, {'strength': 100.0}]"
+        write_selection(selection, config, candidates, candidates[0], tmp_path)
+    assert len(list((tmp_path / FOLDER).iterdir())) == 1
+
+
+def test_parts_can_be_selected_too() -> None:
+    config = RunConfig.resolve(SMALL, "replay")
+    candidates = Selection(space={"backbone": ["gcn", "sgc"], "hidden": [8], "loss": ["plain"]}).candidates(config)
+    assert [each.chosen for each in candidates] == [
+        {"backbone": name, "hidden": 8, "loss": "plain"} for name in ("gcn", "sgc")
+    ]
+    for candidate, name in zip(candidates, ("gcn", "sgc"), strict=True):
+        resolved = RunConfig.resolve(SMALL, "replay", backbone=name, assignments=["hidden=8", "loss=plain"])
+        assert candidate.whole == resolved
 
 
 def test_an_honest_selection_tries_the_first_tasks_alone() -> None:
@@ -59,7 +88,12 @@ def test_a_space_of_ones_own_reaches_parameters_of_parts() -> None:
     [
         (lambda: Selection.parse(["honest", "benchmark"]), "one protocol of selection at a time: honest or benchmark"),
         (lambda: Selection("onest"), "unknown protocol of selection 'onest': did you mean 'honest'?"),
-        (lambda: Selection(tasks=0), "a selection compares at least 1 task, not 0"),
+        (lambda: Selection(tasks=0), "the tasks of a selection must be a whole number of at least 1, not 0"),
+        (lambda: Selection.of({"tasks": "3"}), "must be a whole number of at least 1, not '3'"),
+        (lambda: Selection.of({"protocol": 5}), "the protocol of a selection must be honest or benchmark, not 5"),
+        (lambda: Selection.of({"protocol": ["honest"]}), r"must be honest or benchmark, not \['honest'\]"),
+        (lambda: Selection.of({"space": {}}), "the space of a selection is empty"),
+        (lambda: Selection.of({"space": {"tau": []}}), "a selection has no values of tau"),
         (lambda: Selection.of({"protocl": 1}), r"unknown entry of \[select\] 'protocl': did you mean 'protocol'?"),
         (lambda: Selection.of({"space": {"tau": 1}}), "must be a table of lists"),
         (lambda: Selection(space={"tau": ["x"]}).candidates(RunConfig.resolve(SMALL)), "tau"),
@@ -81,12 +115,26 @@ def test_the_best_mean_on_validation_nodes_wins_and_test_nodes_are_never_read(tm
     for candidate, scores in zip(candidates, [(50, 60), (58, 59), (90, 20), (59, 58)], strict=True):
         for seed, score in enumerate(scores):
             write_result(tmp_path, candidate.tried, seed, validation_aa=score)  # there are no others to read
-    best = winner(candidates, tmp_path)
+    finished = {(each.tried.slug, seed) for each in candidates for seed in (0, 1)}
+    best = winner(candidates, tmp_path, finished)
     assert best is candidates[1]  # the first of equals
     assert [each.score for each in candidates] == [55, 58.5, 55, 58.5]
     write_result(tmp_path, candidates[1].tried, 1, validation_aa=99, finished=False)
-    assert winner(candidates, tmp_path) is candidates[3]  # of an unfinished candidate nothing is known
-    assert winner(candidates, tmp_path / "elsewhere") is None
+    assert winner(candidates, tmp_path, finished) is candidates[3]  # of an unfinished candidate nothing is known
+    assert winner(candidates, tmp_path, finished - {(candidates[3].tried.slug, 0)}) is candidates[0]
+    assert winner(candidates, tmp_path / "elsewhere", finished) is None
+
+
+def test_another_winner_than_before_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    selection = Selection(space={"strength": [1, 10]})
+    for seeds, best in ((1, 0), (1, 0), (2, 1)):
+        config = RunConfig.resolve(SMALL, "ewc", seeds=seeds)
+        candidates = selection.candidates(config)
+        write_selection(selection, config, candidates, candidates[best], tmp_path)
+    assert caplog.messages == [
+        f"ewc on {SMALL}, cil: the selection now chooses strength 10 (2 seeds) instead of strength 1 (1 seed), "
+        "whose run no longer counts"
+    ]
 
 
 def test_a_selection_ignores_what_happens_on_test_nodes(tmp_path: Path) -> None:
@@ -103,12 +151,47 @@ def test_a_selection_ignores_what_happens_on_test_nodes(tmp_path: Path) -> None:
     assert read_document(file, KIND) == before
 
 
-def test_a_selection_of_nothing_is_refused_and_one_that_sees_everything_is_noted(
+@pytest.mark.parametrize("command", [partial(sweep, jobs=1), estimate])
+def test_every_parameter_to_select_must_be_one_of_some_method(command: Callable[..., Any], tmp_path: Path) -> None:
+    plan = Plan({"dataset": SMALL, "method": ["ewc", "lwf"], "epochs": 1})
+    for also in ([], ["temperature=2"]):
+        with pytest.raises(ParameterError, match=r"unknown parameter to select 'strenth': did you mean 'strength'\?"):
+            command(plan, tmp_path / "runs", select=Selection.parse([*also, "strenth=1,2"]))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_selection_among_equals_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def noted(**space: list[float]) -> list[str]:
+        caplog.clear()
+        sweep(
+            Plan({"dataset": SMALL, "method": "ewc", "epochs": 4}),
+            tmp_path,
+            select=Selection(tasks=1, space=space),
+            jobs=1,
+        )
+        return [message for message in caplog.messages if "have the same score" in message]
+
+    (sentence,) = noted(strength=[5.0, 1.0])  # nothing is to be preserved in a first task
+    assert f"ewc on {SMALL}, cil: all 2 candidates have the same score on validation nodes, " in sentence
+    assert sentence.endswith(": the first is taken, strength 5")
+    assert noted(lr=[1e-9, 0.1]) == noted(strength=[3.0]) == []
+
+
+def test_each_method_is_selected_on_the_parameters_that_it_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
+    plan = Plan({"dataset": SMALL, "method": ["ewc", "lwf", "finetune", "joint"]})
+    selection = Selection(space={"strength": [1, 2], "temperature": [1, 2]})
+    found = selection.compared(plan.configs(), plan.given)
+    sizes = {config.method: [len(each.chosen) for each in found[config.digest]] for config in plan.configs()}
+    assert sizes == {"ewc": [1, 1], "lwf": [2, 2, 2, 2], "finetune": [], "joint": []}
+    assert estimate(plan, tmp_path, selection).candidates == 2 + 4
+    assert "nothing is selected: finetune, joint have no strength or temperature" in caplog.messages
+
+
+def test_a_selection_that_sees_everything_is_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
-    with pytest.raises(ParameterError, match="no method of these runs has the parameters to select: strengt"):
-        sweep(plan, tmp_path, select=Selection(space={"strengt": [1]}), jobs=1)
     sweep(plan, tmp_path, select=Selection("honest", tasks=3, space={"strength": [1]}), jobs=1)
     assert "an honest selection on the first 3 tasks has seen a whole stream: choose fewer" in caplog.messages
 
@@ -149,12 +232,28 @@ def test_once_candidates_are_finished_the_winner_is_what_is_left_to_run(tmp_path
     plan = Plan({"dataset": SMALL, "method": "ewc", "epochs": 1})
     selection = Selection("honest", tasks=1, space={"strength": [1, 2]})
     candidates = selection.candidates(plan.configs()[0])
-    run_sweep([each.tried for each in candidates], tmp_path, jobs=1)
-    best = winner(candidates, tmp_path)
+    state = run_sweep([each.tried for each in candidates], tmp_path, jobs=1)
+    best = winner(candidates, tmp_path, state.finished)
     assert best is not None
     assert list(estimate(plan, tmp_path, selection).seconds) == [f"{best.whole.slug}, seed 0"]
     run_sweep([best.whole], tmp_path, jobs=1)
     assert estimate(plan, tmp_path, selection).seconds == {}
+
+
+def test_scores_of_another_graph_choose_nothing(
+    write_npz: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset, selection = f"file:{write_npz()}", Selection("honest", tasks=1, space={"strength": [1, 2]})
+    plan = Plan({"dataset": dataset, "method": "ewc", "epochs": 1})
+    out = tmp_path / "runs"
+    assert len(sweep(plan, out, select=selection, jobs=1).configs) == 1
+    assert estimate(plan, out, selection).seconds == {}
+    write_npz(seed=1)  # in the place of the other
+    expected = estimate(plan, out, selection)
+    assert (expected.candidates, len(expected.seconds), expected.finished) == (2, 3, 0)
+    report = sweep(plan, out, select=selection, jobs=1)
+    assert (report.configs, len(report.failed)) == ([], 2)
+    assert "every candidate failed, so that nothing was chosen" in caplog.text
 
 
 def test_the_winner_runs_the_whole_stream_and_the_selection_is_left_beside_it(tmp_path: Path) -> None:

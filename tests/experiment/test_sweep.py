@@ -2,26 +2,32 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from delome import Graph
+from delome import Graph, load_graph
 from delome.datasets.fetching.reading import silent
 from delome.experiment import RunConfig, RunFolder, Stop, Stopped, run
+from delome.experiment import sweep as sweep_module
 from delome.experiment.engine import Answer, Processes
 from delome.experiment.plan import Plan
 from delome.experiment.seed_folder import RESULT_KIND
 from delome.experiment.sweep import SHARED, Sweep, run_sweep, survey
+from delome.experiment.worker import Job, Orders, work
 from delome.persistence.documents import read_document
+from delome.persistence.files import write_bytes
+from delome.persistence.lock import sole_writer
 from delome.streams.cut import CutStream
 
 SMALL = "synthetic:nodes=60,classes=4"
@@ -114,6 +120,28 @@ def test_workers_that_are_in_another_folder_write_where_they_should(
     assert list(other.iterdir()) == []
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_configuration_that_is_sent_home_is_written_first_and_a_result_last(
+    backwards: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1)
+    graph, away, home = load_graph(SMALL), tmp_path / "away", tmp_path / "home"
+    orders = Orders(stop=away, probe=away, threads=1, checkpoint_every=60, keep_models=False, cache=None)
+    outcome = work(Job(home / config.slug, 0, config), graph, orders)
+    outcome = replace(outcome, files=dict(sorted(outcome.files.items(), reverse=backwards)))
+    written: list[str] = []
+
+    def write(file: Path, content: bytes) -> None:
+        written.append(str(file.relative_to(home / config.slug)))
+        write_bytes(file, content)
+
+    monkeypatch.setattr(sweep_module, "write_bytes", write)
+    sweep_module._unpack(outcome)
+    assert (written[0], written[-1]) == ("config.json", "seed-0/result.json")
+    assert set(written) == set(outcome.files)
+    assert run_sweep([config], home, jobs=1).found == 1
+
+
 def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plan = Plan({"dataset": SMALL, "method": "finetune", "epochs": 3, "set": {"lr": [0.005, 1e30]}})
     state = run_sweep(plan.configs(), tmp_path, jobs=1)
@@ -122,6 +150,87 @@ def test_a_run_that_fails_does_not_stop_the_rest(tmp_path: Path, caplog: pytest.
     assert job.config.parameters["lr"] == 1e30 and "not finite" in sentence
     assert f"seed 0 failed (2 of 2): {sentence}" in caplog.text
     assert len(list(tmp_path.iterdir())) == 1  # a run that fails at once leaves nothing
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the time that a sweep sees."""
+
+    def set_to(seconds: float) -> None:
+        monkeypatch.setattr("delome.experiment.sweep.time.monotonic", lambda: seconds)
+
+    return set_to
+
+
+@pytest.fixture
+def learned(tmp_path: Path) -> Callable[[Job, int], None]:
+    """Makes a job look as if it were running and had learned so many tasks."""
+
+    def make(job: Job, tasks: int) -> None:
+        place = job.folder / f"seed-{job.seed}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / ".lock").touch()
+        (place / "tasks.jsonl").write_text("{}\n" * tasks)
+
+    return make
+
+
+def test_the_time_that_is_left_is_reckoned_from_tasks_of_this_session(
+    tmp_path: Path, clock: Callable[[float], None], learned: Callable[[Job, int], None]
+) -> None:
+    config = RunConfig.resolve(SMALL, "finetune")
+    resumed, new, _ = jobs = [Job(tmp_path / name, 0, config) for name in ("resumed", "new", "waiting")]
+    state = Sweep(jobs, dict.fromkeys(jobs, 10), before={resumed: 6}, start=100.0)
+    learned(resumed, 6)
+    learned(new, 0)
+    clock(100)
+    state.look()
+    clock(110)
+    assert state.remaining is None and set(state.remaining_of(state.running).values()) == {None}
+    learned(resumed, 8)
+    # two tasks in ten seconds: two are left of its own, and 2 + 10 + 10 of all
+    assert state.remaining == pytest.approx(10 / 2 * 22)
+    # a run without a task yet is as fast as two runs were in ten seconds, that is 10 s for each task of one run
+    assert state.remaining_of(state.running) == {resumed: pytest.approx(10), new: pytest.approx(10 * 10 - 10)}
+    learned(new, 5)
+    assert state.remaining_of(state.running) == {resumed: pytest.approx(10), new: pytest.approx(10)}
+    state.done.append(new)
+    assert state.remaining == pytest.approx(10 / (2 + 10) * (2 + 10))
+
+
+def test_a_lock_that_a_killed_process_left_does_not_make_a_run_seem_to_run(
+    tmp_path: Path, learned: Callable[[Job, int], None]
+) -> None:
+    job = Job(tmp_path / "run", 0, RunConfig.resolve(SMALL, "finetune"))
+    state = Sweep([job], {job: 2})
+    learned(job, 1)
+    with sole_writer(job.folder / "seed-0"):
+        sweep_module._remove_stale_locks([job])
+        assert state.running == {job: 1}
+    learned(job, 1)
+    sweep_module._remove_stale_locks([job])
+    assert state.running == {}
+
+
+def test_tasks_that_were_learned_before_are_counted_when_a_sweep_begins(tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1, seeds=2)
+    run_sweep([replace(config, seeds=[0])], tmp_path, jobs=1)
+    (tmp_path / config.slug / "seed-0" / "result.json").unlink()
+    state, *_ = survey([config], tmp_path, None, silent)
+    assert list(state.before.values()) == [2, 0]
+
+
+def test_a_run_that_is_refused_says_what_to_delete(tmp_path: Path) -> None:
+    config = RunConfig.resolve(SMALL, "finetune", epochs=1)
+    assert not run_sweep([config], tmp_path, jobs=1).failed
+    place = tmp_path / config.slug
+    for file, deleted in ((place / "seed-0" / "result.json", place / "seed-0"), (place / "config.json", place)):
+        (place / "seed-0" / "result.json").unlink()
+        file.write_text("{}")
+        (sentence,) = run_sweep([config], tmp_path, jobs=1).failed.values()
+        assert sentence.endswith(f"delete '{deleted}' to start over") and "--fresh" not in sentence
+        shutil.rmtree(deleted)
+        assert not run_sweep([config], tmp_path, jobs=1).failed
 
 
 @pytest.mark.slow

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from delome.reporting.progress import RunProgress
+from delome.experiment import RunConfig
+from delome.experiment.sweep import Sweep
+from delome.experiment.worker import Job
+from delome.reporting.progress import RunProgress, SweepProgress
 
 
 @pytest.fixture
@@ -42,6 +46,28 @@ def test_loading_counts_megabytes_of_an_unknown_or_a_known_number(progress: RunP
         assert bars(progress)[1] == ("downloading (MB)", 3, 9)
         progress.loading("downloading", 10, 20)
         assert bars(progress)[1] == ("downloading (MB)", 0, 1)
+
+
+def test_a_sweep_shows_the_task_of_each_run_and_how_long_it_takes_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig.resolve("synthetic:nodes=60,classes=4", "finetune")
+    begun, new = jobs = [Job(tmp_path / name, 0, config) for name in ("begun", "new")]
+    sweep = Sweep(jobs, dict.fromkeys(jobs, 4), seen=dict.fromkeys(jobs, 0.0), start=0.0)
+    monkeypatch.setattr("delome.experiment.sweep.time.monotonic", lambda: 3000.0)
+    for job, tasks in ((begun, 1), (new, 0)):
+        (job.folder / "seed-0").mkdir(parents=True)
+        (job.folder / "seed-0" / ".lock").touch()
+        (job.folder / "seed-0" / "tasks.jsonl").write_text("{}\n" * tasks)
+    screen = io.StringIO()
+    console = Console(file=screen, width=120)
+    shown = SweepProgress(console, shown=True)
+    shown.show(sweep)
+    console.print(shown.live.get_renderable())
+    text = " ".join(screen.getvalue().split())
+    assert "0 of 2 runs done, 2 running, 0 failed, about 5:50:00 left" in text
+    assert "task 1 (2 of 4) about 2:30:00 left new, seed 0" in text
+    assert text.endswith("task 0 (1 of 4) about 5:50:00 left")
 
 
 class Closed(io.StringIO):

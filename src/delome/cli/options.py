@@ -15,6 +15,7 @@ from delome.cli.app import among
 from delome.cli.described import completing, described
 from delome.errors import ParameterError, unknown
 from delome.experiment.options import Option
+from delome.parameters import listed
 
 Owner = TypeVar("Owner")
 
@@ -86,7 +87,7 @@ def split_values(text: str) -> list[str]:
     ['digits', 'synthetic:nodes=60,classes=4', 'cora_ml']
     """
     found: list[str] = []
-    for part in text.split(","):
+    for part in listed(text):
         if found and re.match(r"\w+=", part):
             found[-1] += f",{part}"
         else:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from delome.cli.app import AsJson, among, app, tell
 from delome.errors import ParameterError, unknown
+from delome.parameters import listed
 
 FORMATS = ("table", "csv", "markdown", "latex", "json")
 
@@ -53,8 +54,8 @@ def results(
     records = collect(folders or [Path("runs")], problems)
     for problem in problems:
         tell(f"note: {problem}")
-    metrics = metric.split(",")
-    table = tabulate(records, by=None if by is None else by.split(","), metrics=metrics, candidates=candidates)
+    metrics = listed(metric)
+    table = tabulate(records, by=None if by is None else listed(by), metrics=metrics, candidates=candidates)
     compared = [] if compare is None else table.compare(*compare, metrics[0])
     if as_json or form == "json":
         print(formats.document(table, compared), end="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from delome.datasets.fetching.reading import Progress, silent
-from delome.errors import ParameterError, PersistenceError
+from delome.errors import PersistenceError
 from delome.experiment.config import RunConfig
 from delome.experiment.cost import expected_seconds
 from delome.experiment.folder import flat_run, mark_as_asked
@@ -126,29 +126,30 @@ def sweep_configs(
 
     sweeps = []
     tried: dict[str, list[Candidate]] = {}
+    winners: dict[str, Candidate] = {}
+    finished: frozenset[tuple[str, int]] = frozenset()
     chosen: dict[str, RunConfig] = {}
     selections: dict[str, str] = {}
     if select is not None:
-        tried = {config.digest: select.candidates(config, given.get(config.digest, ())) for config in configs}
+        tried = _compared(select, configs, given)
         compared = [candidate.tried for candidates in tried.values() for candidate in candidates]
-        if select.space is not None and not compared:
-            raise ParameterError(f"no method of these runs has the parameters to select: {', '.join(select.space)}")
-        _note_unselected(configs, tried)
         if compared:
             log.info("selection (%s): %d candidates", select.protocol, len(compared))
             sweeps.append(run(compared))
+            finished = sweeps[0].finished
     for config in configs:
         candidates = tried.get(config.digest)
         if not candidates or select is None:
             chosen[config.digest] = config
-        elif (best := _best(select, config, candidates, place)) is not None:
+        elif (best := _best(select, config, candidates, place, finished)) is not None:
+            winners[config.digest] = best
             chosen[config.digest] = best.whole
             selections[best.whole.slug] = select.in_words(best.chosen)
     sweeps.append(run(list(chosen.values())))
     if select is not None and select.protocol == "honest":
         lengths = {job.config.digest: tasks for each in sweeps for job, tasks in each.tasks.items()}
         for config in configs:
-            best = winner(tried[config.digest], place) if tried.get(config.digest) else None
+            best = winners.get(config.digest)
             if best is not None and lengths.get(best.tried.digest) == lengths.get(best.whole.digest):
                 log.warning(
                     "an honest selection on the first %d tasks has seen a whole stream: choose fewer", select.tasks
@@ -227,15 +228,17 @@ def estimate_configs(
 ) -> Estimate:
     """The same for configurations."""
     given = given or {}
-    compared = [select.candidates(each, given.get(each.digest, ())) if select else [] for each in configs]
+    by_digest = _compared(select, configs, given) if select else {}
+    compared = [by_digest.get(each.digest, []) for each in configs]
     tried = [each.tried for candidates in compared for each in candidates]
-    if select is not None:
-        _note_unselected(configs, {each.digest: own for each, own in zip(configs, compared, strict=True)})
-    final = [_expected(*pair, Path(out)) for pair in zip(configs, compared, strict=True)]
-    every = {config.digest: config for config in [*tried, *final]}
+    wholes = [each.whole for candidates in compared for each in candidates]
+    possible = {config.digest: config for config in [*tried, *wholes, *configs]}
     root = None if data_root is None else Path(data_root)
-    state, _, streams = survey(every.values(), Path(out), root, progress)
-    cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in state.left}
+    state, _, streams = survey(possible.values(), Path(out), root, progress)
+    final = [_expected(*pair, Path(out), state.finished) for pair in zip(configs, compared, strict=True)]
+    every = {config.digest: config for config in [*tried, *final]}
+    left = [job for job in state.left if job.config.digest in every]
+    cost = {name_of(job): expected_seconds(job.config, streams[job.config.stream_key]) for job in left}
     candidates = {config.digest for config in tried}
     own = _telling(list(every.values()))
     for config, expected, choices in zip(configs, final, compared, strict=True):
@@ -245,9 +248,9 @@ def estimate_configs(
             own[config.digest] = known | {"winner": f"of {counted(len(choices), 'candidate')}"}
     return Estimate(
         cost,
-        len(state.done),
-        sum(job.config.digest in candidates for job in state.left),
-        {name_of(job): own[job.config.digest] for job in state.left},
+        sum(job.config.digest in every for job in state.done),
+        sum(job.config.digest in candidates for job in left),
+        {name_of(job): own[job.config.digest] for job in left},
     )
 
 
@@ -270,33 +273,62 @@ def _duration(seconds: float) -> str:
     return f"about {timedelta(seconds=round(seconds))}" if seconds >= 1 else "less than a second"
 
 
-def _expected(config: RunConfig, candidates: Sequence[Candidate], out: Path) -> RunConfig:
+def _expected(
+    config: RunConfig, candidates: Sequence[Candidate], out: Path, finished: Container[tuple[str, int]]
+) -> RunConfig:
     """What is run in place of a configuration: the winner once all candidates are finished, else one like it."""
-    best = winner(candidates, out) if candidates else None
+    best = winner(candidates, out, finished) if candidates else None
     return config if best is None or not all(each.scores for each in candidates) else best.whole
 
 
-def _note_unselected(configs: Sequence[RunConfig], tried: Mapping[str, Sequence[Candidate]]) -> None:
-    """Says for which methods a selection has nothing to choose: loudly if that is all of them."""
+def _compared(select: Selection, configs: Sequence[RunConfig], given: Given) -> dict[str, list[Candidate]]:
+    """Candidates by the digest of what they stand for; says for which methods a selection has nothing to choose, loudly
+    if that is all of them."""
+    tried = select.compared(configs, given)
     unselected = list(dict.fromkeys(config.method for config in configs if not tried[config.digest]))
-    spaceless = [method for method in unselected if not METHODS.importable(method).search]
-    given = [method for method in unselected if method not in spaceless]
-    reasons = []
-    if spaceless:
-        reasons.append(f"no search space is declared for {', '.join(spaceless)} (--select NAME=VALUE,VALUE gives one)")
-    if given:
-        reasons.append(f"what {', '.join(given)} would search is given")
-    if reasons:
+    if reasons := list(_reasons(select, unselected)):
         level = logging.INFO if any(tried.values()) else logging.WARNING
         log.log(level, "nothing is selected: %s", "; ".join(reasons))
+    return tried
 
 
-def _best(select: Selection, config: RunConfig, candidates: Sequence[Candidate], out: Path) -> Candidate | None:
+def _reasons(select: Selection, unselected: Sequence[str]) -> Iterator[str]:
+    """Why nothing is selected for methods."""
+    if select.space is not None:
+        if unselected:
+            yield f"{', '.join(unselected)} {'has' if len(unselected) == 1 else 'have'} no {' or '.join(select.space)}"
+        return
+    spaceless = [method for method in unselected if not METHODS.importable(method).search]
+    given = [method for method in unselected if method not in spaceless]
+    if spaceless:
+        yield f"no search space is declared for {', '.join(spaceless)} (--select NAME=VALUE,VALUE gives one)"
+    if given:
+        yield f"what {', '.join(given)} would search is given"
+
+
+def _best(
+    select: Selection,
+    config: RunConfig,
+    candidates: Sequence[Candidate],
+    out: Path,
+    finished: Container[tuple[str, int]],
+) -> Candidate | None:
     """The candidate that was chosen for a run; none if every one failed."""
-    best = winner(candidates, out)
+    best = winner(candidates, out, finished)
     if best is None:
         log.warning("%s on %s: every candidate failed, so that nothing was chosen", config.method, config.dataset)
         return None
+    scored = [each for each in candidates if each.scores]
+    if len(scored) > 1 and all(each.score == best.score for each in scored):
+        log.warning(
+            "%s on %s, %s: all %d candidates have the same score on validation nodes, %.1f: the first is taken, %s",
+            config.method,
+            config.dataset,
+            config.parameters["setting"],
+            len(scored),
+            best.score,
+            in_words(best.chosen),
+        )
     write_selection(select, config, candidates, best, out)
     log.info("%s on %s, %s: %s", config.method, config.dataset, config.parameters["setting"], in_words(best.chosen))
     return best

@@ -51,20 +51,34 @@ class Record:
 
 def collect(folders: Iterable[str | Path], problems: list[str] | None = None) -> list[Record]:
     """Records of all runs below folders, also of unfinished ones, which may not have learned a task yet; a seed of a
-    run counts once, however often it is found (finished, if one of them is), and backups do not count.
+    run counts once, however often it is found, and backups do not count. Of copies the finished one is read; it is a
+    candidate only if all are, and was selected as any of them was, so that the order of folders does not matter.
 
     An index in each folder remembers what was read, so that only what is new or changed is read again. ``problems``
     gets a sentence for each result that cannot be read.
     """
-    found: dict[tuple[str, int], Record] = {}
+    found: dict[tuple[str, int], _Marked] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise ParameterError(f"'{folder}' is not a folder: give folders of runs or sweeps")
-        for record in _with_selections(folder, _records(folder, [] if problems is None else problems)):
-            same = found.setdefault((record.run, record.seed), record)
-            if record.finished and not same.finished:
-                found[record.run, record.seed] = record
-    return list(found.values())
+        for each in _with_selections(folder, _records(folder, [] if problems is None else problems)):
+            key = each.record.run, each.record.seed
+            found[key] = found[key].merged(each) if key in found else each
+    return [replace(each.record, selection=_joined(sorted(each.selections))) for each in found.values()]
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """A record that is marked as a candidate if it is one, and what has selected it."""
+
+    record: Record
+    selections: frozenset[str]
+
+    def merged(self, other: _Marked) -> _Marked:
+        """What two copies of a run tell together."""
+        finished = other.record if other.record.finished and not self.record.finished else self.record
+        record = replace(finished, candidate=self.record.candidate and other.record.candidate)
+        return _Marked(record, self.selections | other.selections)
 
 
 def _records(root: Path, problems: list[str]) -> list[Record]:
@@ -171,9 +185,9 @@ def _in_words(split: Any) -> str:
     return " ".join(str(value)[:16] for value in split.values())
 
 
-def _with_selections(root: Path, records: list[Record]) -> list[Record]:
+def _with_selections(root: Path, records: list[Record]) -> list[_Marked]:
     """The records, with those that a selection has chosen or only tried marked."""
-    chosen: dict[str, list[str]] = {}
+    chosen: dict[str, set[str]] = {}
     tried: set[str] = set()
     # a folder may be that of a run: selections are beside it then
     beside = {Path(record.folder).absolute().parent for record in records} - {root.absolute()}
@@ -186,15 +200,14 @@ def _with_selections(root: Path, records: list[Record]) -> list[Record]:
             found = read_document(file, SELECTION_KIND, MOST)
             best = found["candidates"][found["winner"]]
             how = selected(found["protocol"], found["tasks"], best["chosen"], found.get("saw_all", False))
-            chosen.setdefault(best["whole"], []).append(how)
-            tried |= {each["tried"] for each in found["candidates"]}
+            chosen.setdefault(best["whole"], set()).add(how)
+            # whole runs too: that of an earlier winner was run only because it won then
+            tried |= {each[run] for each in found["candidates"] for run in ("tried", "whole")}
     marked = []
     for record in records:
         name = Path(record.folder).absolute().name
-        label = _joined(chosen.get(name, []))
         only_tried = name in tried and name not in chosen and not (Path(record.folder) / ASKED).exists()
-        marks: dict[str, Any] = {"selection": label, "candidate": only_tried}
-        marked.append(replace(record, **marks))
+        marked.append(_Marked(replace(record, candidate=only_tried), frozenset(chosen.get(name, ()))))
     return marked
 
 

@@ -22,6 +22,10 @@ EQUAL = 1e-9
 METRICS = ("aa", "af")
 LOWER_IS_BETTER = ("seconds", "bytes")
 
+FORWARD = "forward"
+CALLED_HERE = {"bwt": "af", "backward": "af", "backward_transfer": "af", "fwt": FORWARD, "forward_transfer": FORWARD}
+"""Metrics by the names they have elsewhere."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -145,6 +149,18 @@ def _paired(one: Row, two: Row, metric: str) -> Comparison | None:
     return Comparison(settings, *names, len(pairs), mean(differences), low, high, p, (one.marks, two.marks))
 
 
+def _unknown_metric(name: str, known: Iterable[str]) -> str:
+    """Sentence for a metric that no run has."""
+    if name == FORWARD:
+        return (
+            f"none of these runs has the metric {FORWARD}: it exists for streams by time alone, since elsewhere the "
+            "classes of a task are unknown before it"
+        )
+    if here := CALLED_HERE.get(name.lower()):
+        return f"unknown metric '{name}': {'backward' if here == 'af' else 'forward'} transfer is called {here} here"
+    return unknown("metric", name, known)
+
+
 def tabulate(
     records: Sequence[Record],
     *,
@@ -170,7 +186,7 @@ def tabulate(
     wanted = list(METRICS if metrics is None else metrics)
     known = {name for record in shown_records for name in record.metrics}
     if shown_records and (odd := [name for name in wanted if name not in known]):
-        raise ParameterError(unknown("metric", odd[0], known))
+        raise ParameterError(_unknown_metric(odd[0], known))
     rows: dict[str, tuple[dict[str, Any], list[Record]]] = {}
     for record, each in zip(shown_records, settings, strict=True):
         own = {name: each.get(name) for name in columns}

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from delome.errors import PersistenceError, RunFolderError
 from delome.experiment.config import RunConfig, versions
@@ -54,11 +54,31 @@ SELECTIONS, SELECTION_KIND = "selections", "selection"
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
+StartOver: TypeAlias = Callable[[Path], str]
+"""What somebody can do to start over who does not want what a place holds."""
+
+
+def with_fresh(_: Path) -> str:
+    """The advice for a command that runs a single run."""
+    return "start over with --fresh"
+
+
+def by_deleting(place: Path) -> str:
+    """The advice for one of many runs, for all of which there is no such option."""
+    return f"delete '{place}' to start over"
+
+
 class RunFolder:
     """The folder of one run, written by one process."""
 
-    def __init__(self, path: Path, config: RunConfig | None = None, stream: dict[str, Any] | None = None) -> None:
-        self.path, self.config, self.stream = path, config, stream
+    def __init__(
+        self,
+        path: Path,
+        config: RunConfig | None = None,
+        stream: dict[str, Any] | None = None,
+        start_over: StartOver = with_fresh,
+    ) -> None:
+        self.path, self.config, self.stream, self.start_over = path, config, stream, start_over
         self.continues = False
         self.unwritable = ""
         self._made: list[Path] = []
@@ -74,17 +94,18 @@ class RunFolder:
         *,
         fresh: bool = False,
         waiting: Callable[[], None] | None = None,
+        start_over: StartOver = with_fresh,
     ) -> Self:
         """Creates the folder, or reopens one of the same configuration and stream; its seeds are locked until it is
         closed. Other processes may run other seeds in the same folder.
 
         ``fresh`` keeps an existing folder as a backup; one that holds other runs, too, is never moved, and does not
-        become the folder of this one. ``waiting`` is called before waiting for another process that
-        runs one of the seeds; without it that is an error. A folder that cannot be written is not locked;
-        ``unwritable`` says why: a finished run in it can still be shown.
+        become the folder of this one. ``waiting`` is called before waiting for another process that runs one of the
+        seeds; without it that is an error. ``start_over`` is what errors advise. A folder that cannot be written is not
+        locked; ``unwritable`` says why: a finished run in it can still be shown.
         """
         config.check_stream(stream)
-        folder = cls(path, config, stream.describe())
+        folder = cls(path, config, stream.describe(), start_over)
         with reporting_write_errors(path):
             if path.exists() and not path.is_dir():
                 raise RunFolderError(f"'{path}' is a file: choose another folder with --out")
@@ -160,7 +181,7 @@ class RunFolder:
         if self._has_results() or path_exists(self.path / EVENTS):
             raise RunFolderError(
                 f"'{self.path}' holds results or events, but no {CONFIG} that says of which run: "
-                "choose another folder with --out, or start over with --fresh"
+                f"choose another folder with --out, or {self.start_over(self.path)}"
             )
         content = {"run": self._configuration, "hash": self.identity, "versions": versions(), "stream": self.stream}
         write_document(self.path / CONFIG, CONFIG_KIND, content)
@@ -172,11 +193,11 @@ class RunFolder:
             run, stream, before = dict(found["run"]), dict(found["stream"]), dict(found["versions"])
             run["parameters"] = dict(run["parameters"])
         except PersistenceError as error:
-            raise RunFolderError(f"{error}: choose another folder, or start over with --fresh") from None
+            raise RunFolderError(f"{error}: choose another folder, or {self.start_over(self.path)}") from None
         except (KeyError, TypeError, ValueError):
-            raise RunFolderError(f"'{self.path / CONFIG}' is damaged: start over with --fresh") from None
+            raise RunFolderError(f"'{self.path / CONFIG}' is damaged: {self.start_over(self.path)}") from None
         if different := _differences(run, self._configuration):
-            start_over = "" if _other_run(self.path) else ", or start over with --fresh"
+            start_over = "" if _other_run(self.path) else f", or {self.start_over(self.path)}"
             raise RunFolderError(
                 f"'{self.path}' holds another run (different: {', '.join(different)}): "
                 f"choose another folder with --out{start_over}"
@@ -184,7 +205,7 @@ class RunFolder:
         if different := [name for name, value in (self.stream or {}).items() if value != stream.get(name)]:
             raise RunFolderError(
                 f"the {different[0]} of the stream is not the one that the run in '{self.path}' began with: "
-                "choose another folder with --out, or start over with --fresh"
+                f"choose another folder with --out, or {self.start_over(self.path)}"
             )
         self.continues = True
         if changed := [f"{name} {before[name]}" for name, now in versions().items() if before.get(name, now) != now]:

@@ -16,7 +16,7 @@ from delome.errors import ParameterError, UnknownParameterError, UnsupportedErro
 from delome.experiment.config import RunConfig
 from delome.experiment.options import RunOptions
 from delome.learning import METHODS
-from delome.parameters import assignment, known_assignments, parse_assignments
+from delome.parameters import assignment, known_assignments, listed, parse_assignments
 from delome.persistence.reading import read_regular
 from delome.printable import plain
 
@@ -210,9 +210,9 @@ _HEADINGS = {"override": "[[override]]", "exclude": "[[exclude]]", "select": "[s
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    names = {each.name for each in fields(RunOptions)} - {"assignments"} | {SET, "when"}
+    names = {each.name for each in fields(RunOptions)} - {"assignments"} | {SET}
     for name, value in options.items():
-        if name not in names:
+        if name not in names and name != "when":  # no option: refused below where it does not belong
             raise ParameterError(f"{unknown('option', name, names)}; parameters of methods go under [set]")
         if name in (SET, "when") and not isinstance(value, Mapping):
             raise ParameterError(f"'{name}' must be a table of names and values, not {shown(value)}")
@@ -292,7 +292,7 @@ def values_between_commas(methods: Sequence[str], assignments: Sequence[str]) ->
     found = {}
     for name, text in texts.items():
         whole = "," not in text or any(_takes(method, f"{name}={text}", alone) for method in methods)
-        found[name] = [text] if whole else [each.strip() for each in text.split(",")]
+        found[name] = [text] if whole else listed(text)
     return found
 
 

@@ -45,6 +45,11 @@ class SeedFolder:
         self.finished = False
         self._written = Written()
 
+    @property
+    def start_over(self) -> str:
+        """What to do about files that cannot be used."""
+        return self.folder.start_over(self.path)
+
     def resume(self, learner: Learner, tasks: int) -> SeedResult:
         """Results of the tasks that are finished already; unless that is all of them, the learner becomes the one that
         has learned them."""
@@ -57,7 +62,7 @@ class SeedFolder:
         if known > len(result.tasks):
             raise RunFolderError(
                 f"'{self.path}' is damaged: its model knows {known} tasks, but there are results of "
-                f"{len(result.tasks)}: start over with --fresh"
+                f"{len(result.tasks)}: {self.start_over}"
             )
         if known < len(result.tasks):
             # results whose model was not saved are computed again
@@ -67,16 +72,16 @@ class SeedFolder:
 
     def _finished_result(self, tasks: int) -> SeedResult:
         file = self.path / RESULT
-        with _refusing(file):
+        with _refusing(file, self.start_over):
             found = read_document(file, RESULT_KIND, MOST_DOCUMENT + BYTES_PER_CELL * tasks**2)
             result, self.finished, run = SeedResult.from_dict(found), found["finished"] is True, found["run"]
         if not self.finished:
             raise RunFolderError(
                 f"'{file}' was left unfinished by an earlier version of delome: resume with that one, "
-                "or start over with --fresh"
+                f"or {self.start_over}"
             )
         if run != self.run or result.seed != self.seed or len(result.tasks) != tasks:
-            raise RunFolderError(f"'{file}' is not a result of this run: start over with --fresh")
+            raise RunFolderError(f"'{file}' is not a result of this run: {self.start_over}")
         self._note_changes(result, found.get("model"))
         return result
 
@@ -85,11 +90,11 @@ class SeedFolder:
         file = self.path / TASKS
         if not path_exists(file):
             return []
-        with _refusing(file):
+        with _refusing(file, self.start_over):
             found = read_documents(file, TASKS_KIND, MOST_DOCUMENT + BYTES_PER_CELL * most**2)
             tasks, of = _task_results(found), {(line["run"], line["seed"]) for line in found}
         if of - {(self.run, self.seed)} or len(tasks) > most:
-            raise RunFolderError(f"'{file}' is not a result of this run: start over with --fresh")
+            raise RunFolderError(f"'{file}' is not a result of this run: {self.start_over}")
         return tasks
 
     def _keep_tasks(self, count: int) -> None:
@@ -125,7 +130,7 @@ class SeedFolder:
                 raise PersistenceError(f"'{self.model}' was not saved by this run")
             restore(learner, state, self.model)
         except PersistenceError as error:
-            raise RunFolderError(f"{error}: start over with --fresh") from None
+            raise RunFolderError(f"{error}: {self.start_over}") from None
         return len(learner.columns.tasks)
 
     def checkpoints(self, task: int) -> TaskCheckpoints:
@@ -181,14 +186,14 @@ class SeedFolder:
 
 
 @contextmanager
-def _refusing(file: Path) -> Iterator[None]:
+def _refusing(file: Path, start_over: str) -> Iterator[None]:
     """Says what to do about a file that is not what was written."""
     try:
         yield
     except PersistenceError as error:
-        raise RunFolderError(f"{error}: start over with --fresh") from None
+        raise RunFolderError(f"{error}: {start_over}") from None
     except (KeyError, TypeError):
-        raise RunFolderError(f"'{file}' is damaged: start over with --fresh") from None
+        raise RunFolderError(f"'{file}' is damaged: {start_over}") from None
 
 
 def _task_results(lines: list[dict[str, Any]]) -> list[TaskResult]:

@@ -7,7 +7,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from delome.experiment.config import RunConfig
 from delome.experiment.engine import Died, Engine, check_engine, engine
 from delome.experiment.folder import CONFIG, EVENTS, identity_of
 from delome.experiment.runner import CHECKPOINT_EVERY
-from delome.experiment.seed_folder import is_finished, tasks_done
+from delome.experiment.seed_folder import RESULT, is_finished, tasks_done
 from delome.experiment.signals import Stop
 from delome.experiment.worker import DONE, FAILED, STOPPED, Job, Orders, Outcome, work
 from delome.graph import Graph
@@ -44,10 +44,16 @@ SHARED = ".shared-"
 
 @dataclass
 class Sweep:
-    """How far the jobs of a plan are; ``failed`` are sentences by job."""
+    """How far the jobs of a plan are; ``failed`` are sentences by job.
+
+    ``before`` counts the tasks of unfinished jobs that were learned before this session, and ``seen`` says when a job
+    was first seen to run in it.
+    """
 
     jobs: list[Job]
     tasks: dict[Job, int]
+    before: dict[Job, int] = field(default_factory=dict)
+    seen: dict[Job, float] = field(default_factory=dict)
     done: list[Job] = field(default_factory=list)
     found: int = 0
     failed: dict[Job, str] = field(default_factory=dict)
@@ -61,6 +67,11 @@ class Sweep:
         return [job for job in self.jobs if job not in ended]
 
     @property
+    def finished(self) -> frozenset[tuple[str, int]]:
+        """Names of run folders and seeds whose whole results are there, of these configurations and streams."""
+        return frozenset((job.folder.name, job.seed) for job in self.done)
+
+    @property
     def running(self) -> dict[Job, int]:
         """Jobs that are running, and the tasks each has finished."""
         left = self.left
@@ -68,15 +79,41 @@ class Sweep:
             job: tasks_done(job.folder, job.seed) for job in left if (job.folder / f"seed-{job.seed}" / LOCK).exists()
         }
 
+    def look(self) -> None:
+        """Notes which jobs have begun to run."""
+        for job in self.running:
+            self.seen.setdefault(job, time.monotonic())
+
     @property
     def remaining(self) -> float | None:
         """Seconds until all jobs are done, as fast as it has been so far; none before anything is done."""
         running = self.running
-        steps = sum(self.tasks[job] for job in self.done[self.found :]) + sum(running.values())
-        if steps == 0:
-            return None
-        left = sum(self.tasks[job] for job in self.left) - sum(running.values())
-        return (time.monotonic() - self.start) / steps * left
+        steps = self._steps(running)
+        left = sum(self.tasks[job] - running.get(job, self.before.get(job, 0)) for job in self.left)
+        return (time.monotonic() - self.start) / steps * left if steps else None
+
+    def remaining_of(self, running: Mapping[Job, int]) -> dict[Job, float | None]:
+        """Seconds until each running job is done, as fast as it has been so far; before it has learned a task, as fast
+        as jobs have been on average; none before any has."""
+        now, steps = time.monotonic(), self._steps(running)
+        of_a_task = (now - self.start) * len(running) / steps if steps else None
+        found: dict[Job, float | None] = {}
+        for job, tasks in running.items():
+            passed, learned, left = now - self.seen.get(job, now), self._learned(job, tasks), self.tasks[job] - tasks
+            if learned:
+                found[job] = passed / learned * left
+            else:
+                found[job] = None if of_a_task is None else max(0.0, of_a_task * left - passed)
+        return found
+
+    def _learned(self, job: Job, tasks: int) -> int:
+        """Tasks of a job that were learned in this session."""
+        return max(0, tasks - self.before.get(job, 0))
+
+    def _steps(self, running: Mapping[Job, int]) -> int:
+        """Tasks of all jobs that were learned in this session."""
+        ended = {job: self.tasks[job] for job in self.done[self.found :]}
+        return sum(self._learned(job, tasks) for job, tasks in [*ended.items(), *running.items()])
 
 
 def run_sweep(
@@ -119,6 +156,7 @@ def run_sweep(
             keep_models=keep_models,
             cache=place,
         )
+        _remove_stale_locks(state.left)
         with _looking(state, watch, stop, orders.stop):
             _run_all(state, workers, graphs, orders, stop)
     stop.check()
@@ -145,8 +183,20 @@ def survey(
             state.tasks[job] = len(stream)
             if is_finished(job.folder, identity, seed):
                 state.done.append(job)
+            else:
+                state.before[job] = tasks_done(job.folder, seed)
     state.found = len(state.done)
+    state.start = time.monotonic()
     return state, graphs, streams
+
+
+def _remove_stale_locks(jobs: Iterable[Job]) -> None:
+    """Removes the locks that killed processes have left: their jobs would seem to run before they do."""
+    for job in jobs:
+        place = job.folder / f"seed-{job.seed}"
+        if (place / LOCK).exists():
+            with suppress(OSError, PersistenceError), sole_writer(place):
+                pass  # a lock that is released is removed
 
 
 def _run_all(state: Sweep, workers: Engine, graphs: dict[str, Graph], orders: Orders, stop: Stop) -> None:
@@ -193,9 +243,13 @@ def _note(state: Sweep, outcome: Outcome) -> None:
 
 
 def _unpack(outcome: Outcome) -> None:
-    """Writes what a worker has sent home."""
-    for name, content in outcome.files.items():
-        file = outcome.job.folder / name
+    """Writes what a worker has sent home.
+
+    The configuration comes first and the result last: a folder with a result but no configuration would be refused, and
+    a result says that everything else is there.
+    """
+    for name in sorted(outcome.files, key=lambda name: (Path(name).name == RESULT, name != CONFIG)):
+        file, content = outcome.job.folder / name, outcome.files[name]
         with reporting_write_errors(file):
             make_folder(file.parent)
             if file.name == EVENTS and file.exists():  # of another seed
@@ -231,6 +285,7 @@ def _looking(state: Sweep, watch: Callable[[Sweep], None], stop: Stop, stop_file
 
     def look() -> None:
         while not over.wait(POLL):
+            state.look()
             watch(state)
             if stop.asked:
                 state.stopped = True

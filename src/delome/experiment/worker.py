@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from delome.errors import DelomeError
 from delome.experiment.config import RunConfig
-from delome.experiment.folder import RunFolder
+from delome.experiment.folder import RunFolder, by_deleting
 from delome.experiment.runner import run
 from delome.experiment.signals import StopFile, Stopped
 from delome.graph import Graph
@@ -92,7 +92,7 @@ def _run(job: Job, graph: Graph, orders: Orders) -> None:
     in_main_thread = threading.current_thread() is threading.main_thread()
     with stop.on_signals() if in_main_thread else nullcontext():
         stream = _stream(job.config, graph, orders.cache)
-        with RunFolder.open(job.folder, job.config, stream, waiting=lambda: None) as folder:
+        with RunFolder.open(job.folder, job.config, stream, waiting=lambda: None, start_over=by_deleting) as folder:
             try:
                 run(
                     job.config,

@@ -79,7 +79,7 @@ class _ShownTracker(Tracker):
 
 
 class SweepProgress:
-    """How far the runs of a plan are: what is done, what runs and at which task, what failed."""
+    """How far the runs of a plan are: what is done, what runs, at which task and how long still, what failed."""
 
     def __init__(self, console: Console, shown: bool) -> None:
         self.live = Live(console=console, transient=True, refresh_per_second=2)
@@ -95,12 +95,19 @@ class SweepProgress:
         if not self.shown:
             return
         running, remaining = sweep.running, sweep.remaining
-        left = "" if remaining is None else f", about {timedelta(seconds=round(remaining))} left"
+        left = "" if remaining is None else f", {_left(remaining)}"
+        of_each = sweep.remaining_of(running)
         counts = f"{len(sweep.done)} of {len(sweep.jobs)} runs done, {len(running)} running, {len(sweep.failed)} failed"
         lines = Table.grid(padding=(0, 2))
         for job, tasks in running.items():
             bar = ProgressBar(sweep.tasks[job], tasks, width=20)
             number = min(tasks, sweep.tasks[job] - 1)
-            lines.add_row(literal(name_of(job)), bar, f"task {number} ({number + 1} of {sweep.tasks[job]})")
+            task = f"task {number} ({number + 1} of {sweep.tasks[job]})"
+            lines.add_row(literal(name_of(job)), bar, task, _left(of_each[job]))
         stopping = ["stopping: every run finishes its step and writes a checkpoint"] if sweep.stopped else []
         self.live.update(Group(f"{counts}{left}", lines, *stopping))
+
+
+def _left(seconds: float | None) -> str:
+    """How long it takes still, if that is known."""
+    return "" if seconds is None else f"about {timedelta(seconds=round(seconds))} left"
