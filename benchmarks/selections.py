@@ -21,7 +21,7 @@ from delome.experiment.seed_folder import finished_result
 from delome.experiment.selection import FOLDER, KIND, in_words
 from delome.persistence.documents import read_document
 
-KEYS = ("protocol", "dataset", "columns", "tasks", "setting", "method")
+KEYS = ("protocol", "dataset", "columns", "backbone", "tasks", "setting", "method")
 MARKED = re.compile(r"(?P<start><!-- selections: (?P<what>\w+) -->\n).*?(?P<end><!-- end -->)", re.S)
 
 
@@ -41,6 +41,7 @@ def selections(folder: Path) -> list[dict[str, Any]]:
                 "protocol": document["protocol"],
                 "dataset": re.sub(r"^file:(.*/)?|\.npz$", "", run["dataset"]),
                 "columns": run["parameters"]["reading"]["columns"],
+                "backbone": run["parameters"].get("backbone", {}).get("name", "sgc"),
                 "tasks": run["tasks"],
                 "method": run["method"],
                 "setting": run["parameters"]["setting"],
@@ -66,6 +67,7 @@ def table(lines: list[dict[str, Any]], protocol: str) -> str:
         )
         graph = line["dataset"] + ("" if line["tasks"] is None else f", first {line['tasks']} tasks")
         graph += "" if line["columns"] is None else f", {line['columns']} columns"
+        graph += "" if line["backbone"] == "sgc" else f", {line['backbone'].upper()}"
         spread = f" ± {stdev(line['aa']):.1f}" if len(line["aa"]) > 1 else ""
         own = f"{mean(line['aa']):.1f}{spread}" if line["aa"] else "–"
         rows.append(
