@@ -67,6 +67,8 @@ def test_what_a_method_declares_has_the_mark_of_tables(cli: Cli, method: str, ma
     printed = cli("check", method, *settings)
     assert printed.code == 0 and all((mark in printed.out) == (mark in marks) for mark in "†‡")
     assert f"{found['leaks']['cil']['nodes']} test nodes" in printed.out
+    verdict = f"{method} passes all {len(found['checks'])} checks, but what it declares ({', '.join(marks)})"
+    assert printed.out.splitlines()[-1] == verdict
 
 
 def test_a_method_that_does_not_fails_and_is_told_where(cli: Cli, forgetful: str) -> None:

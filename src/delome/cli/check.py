@@ -72,6 +72,10 @@ def check(
             table.add_row("✗" if each.failure else each.mark or "✓", each.setting, Text(each.meaning + found))
         Console().print(table)
         _print_leaks(leaks)
+    if not failed and not as_json:
+        declared = sorted({each.mark for each in outcomes if each.declared})
+        beside = f", but what it declares ({', '.join(declared)})" if declared else ""
+        print(f"{method} passes all {len(outcomes)} checks{beside}")
     if failed:
         raise DelomeError(f"{method} does not pass {len(failed)} of {len(outcomes)} checks")
 
