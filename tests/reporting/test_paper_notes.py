@@ -80,3 +80,11 @@ def test_every_command_that_measured_a_row_is_kept_once() -> None:
         "one",
         "two",
     ]
+
+
+def test_a_note_on_nearly_all_rows_names_the_others_instead() -> None:
+    rows = [row(label, notes=["drawn"]) for label in "ABCDEF"]
+    assert footnotes([*rows, row("Joint")]) == (["All but Joint: drawn"], [])
+    assert footnotes([*rows[:5], row("Joint")]) == ([], ["drawn"])  # few enough to be marked
+    assert footnotes([*rows, *(row(f"other {k}") for k in range(6))]) == ([], ["drawn"])
+    assert footnotes([*rows, row("A", dataset="cora")]) == ([], ["drawn"])  # a name does not tell them apart

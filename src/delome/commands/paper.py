@@ -18,6 +18,7 @@ from delome.experiment.config import RunConfig, versions
 from delome.experiment.selection import Selection
 from delome.paper.experiment import NAMES, Experiment, load_experiment
 from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_otherwise, merged
+from delome.paper.training import training_notes
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
@@ -211,7 +212,8 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
             own, placed = embedding_map(
                 experiment, dataset, stream, config.learner(0), budget, lambda text: log.info("%s", text)
             )
-        rows += [row | {"asked": asked} for row in own]
+        trained = training_notes(config.learner(0))
+        rows += [row | {"asked": asked, "notes": trained} for row in own]
         points += placed
     return described(experiment, rows, command) | {"points": points}
 

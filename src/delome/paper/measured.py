@@ -15,6 +15,7 @@ from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS
 from delome.paper.experiment import Cell, Experiment, load_experiment
 from delome.paper.reported import Reported, notes, reported_numbers
+from delome.paper.training import training_notes
 from delome.printable import counted, csv_field
 
 KIND, FOLDER = "experiment", "paper"
@@ -51,6 +52,7 @@ def document(
                 "selection": (selection := selections.get(config.slug, "")),
                 "defaults": not selection and bool(METHODS.importable(cell.config.method).search),
                 "runs": [config.slug],
+                "notes": training_notes(config.learner(config.seeds[0])),
             }
         )
     return described(experiment, rows, command)
@@ -58,7 +60,7 @@ def document(
 
 def described(experiment: Experiment, rows: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
     """The document of an experiment with these rows. Each knows how it was measured (settings, what was left out, the
-    command), and the notes that touch it, so that rows of other commands can stand beside it."""
+    command), and the notes that touch it beside its own, so that rows of other commands can stand beside it."""
     said = [f"Measured one run at a time on {hardware()}."] if experiment.one_at_a_time else []
     return {
         "name": experiment.name,
@@ -69,7 +71,11 @@ def described(experiment: Experiment, rows: Sequence[Mapping[str, Any]], command
         "rows": [
             {
                 **row,
-                "notes": [*(note.text for note in notes() if note.touches(experiment.name, row)), *said],
+                "notes": [
+                    *(note.text for note in notes() if note.touches(experiment.name, row)),
+                    *row.get("notes", ()),
+                    *said,
+                ],
                 "settings": sorted(experiment.assignments),
                 "left_out": experiment.left_out_of(row["dataset"]),
                 "command": command,

@@ -12,16 +12,31 @@ LEGEND = "✓: at most one reported standard deviation away; ✗: more."
 WHOLE = "The paper's numbers are of all tasks: no difference is given."
 UNLIKE = "Rows differ in how their parameters were selected: compare them with care."
 
+MANY = 6
+"""Rows of one table that are not marked one by one."""
+
 Rows = Sequence[Mapping[str, Any]]
 
 
 def footnotes(rows: Rows) -> tuple[list[str], list[str]]:
-    """What is true of all rows, and the notes that rows are marked with the numbers of, as they first appear."""
+    """What is true of all rows or of nearly all, and the notes that rows are marked with the numbers of, as they first
+    appear."""
     every = dict.fromkeys(text for row in rows for text in row["notes"])
-    of_all = [text for text in every if all(text in row["notes"] for row in rows)]
+    shared = {text: said for text in every if (said := _of_nearly_all(rows, text)) is not None}
+    of_all = list(shared.values())
     if any(numbers.get("within") is not None for row in rows for numbers in row["metrics"].values()):
         of_all.insert(0, LEGEND)
-    return of_all, [text for text in every if text not in of_all]
+    return of_all, [text for text in every if text not in shared]
+
+
+def _of_nearly_all(rows: Rows, text: str) -> str | None:
+    """A note that is true of all rows, or of so many that a number behind each name would tell nobody anything."""
+    touched = {row["label"] for row in rows if text in row["notes"]}
+    others = list(dict.fromkeys(row["label"] for row in rows if text not in row["notes"]))
+    if not others:
+        return text
+    told_apart = touched.isdisjoint(others) and len(touched) >= MANY and len(touched) > len(others)
+    return f"All but {', '.join(others)}: {text}" if told_apart else None
 
 
 def marks(row: Mapping[str, Any], notes: Sequence[str]) -> list[int]:
