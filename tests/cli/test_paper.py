@@ -58,13 +58,25 @@ def test_other_datasets_and_methods_are_added_to_what_was_measured(cli: Cli, fol
     assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC"), (other, "Joint")]
     assert "Not selected, our defaults: EWC." in (folder / "paper/paper/cil.md").read_text()
     assert len((folder / "paper/paper/cil.csv").read_text().splitlines()) == 1 + 2 * 4
-    replaced = cli(*asked, "--datasets", other, "--methods", "joint", "--set", "lr=0.1")
-    assert f"rows of {other} that were measured in another way before are replaced" in replaced.err
-    (found,) = json.loads(replaced.out)["experiments"]
-    assert places(found) == [(SMALL, "Fine-tune"), (SMALL, "Joint"), (SMALL, "EWC"), (other, "Joint")]
-    assert [row["settings"] for row in found["rows"]] == [["epochs=1"]] * 3 + [["epochs=1", "lr=0.1"]]
     page = (folder / "paper/report.html").read_text()
     assert page.count("delome paper cil") == 3 and "--methods joint,ewc" in page and "--methods finetune" in page
+
+
+def test_rows_with_other_settings_take_nothing_away(cli: Cli, folder: Path) -> None:
+    asked = ("paper", "cil", *QUICK, "--json")
+    cli(*asked, "--methods", "finetune,joint")
+    (found,) = json.loads(cli(*asked, "--methods", "joint", "--set", "lr=0.1").out)["experiments"]
+    assert [(row["label"], row["settings"]) for row in found["rows"]] == [
+        ("Fine-tune", ["epochs=1"]),
+        ("Joint", ["epochs=1"]),
+        ("Joint", ["epochs=1", "lr=0.1"]),
+    ]
+    page = (folder / "paper/paper/cil.md").read_text()
+    assert f"### {SMALL} (epochs=1)" in page and f"### {SMALL} (epochs=1; lr=0.1)" in page
+    assert page.count("| Joint") == 2
+    assert len((folder / "paper/paper/cil.csv").read_text().splitlines()) == 1 + 2 * 3
+    report = (folder / "paper/report.html").read_text()
+    assert f"<caption>{SMALL} (epochs=1; lr=0.1)</caption>" in report
 
 
 def test_what_is_run_quickly_and_wholly_is_run_once_if_the_stream_is_short(cli: Cli) -> None:
@@ -110,8 +122,9 @@ def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:
     assert json.loads(file.read_text())["points"] == before["points"]
     other = cli(*asked, "--set", "columns=2", "--json")
     assert "training on the first task" in other.err
-    assert all(row["settings"] == ["columns=2"] for row in other.document["experiments"][0]["rows"])
-    assert json.loads(file.read_text())["points"] != before["points"]
+    assert [row["settings"] for row in other.document["experiments"][0]["rows"]] == [[]] * 3 + [["columns=2"]] * 3
+    after = json.loads(file.read_text())["points"]
+    assert after[: len(before["points"])] == before["points"] and after[-1]["settings"] == ["columns=2"]
 
 
 def test_a_map_says_that_it_has_neither_runs_nor_seeds(cli: Cli) -> None:

@@ -9,7 +9,7 @@ import pytest
 from delome.commands.paper import paper
 from delome.experiment.seed_folder import finished_result
 from delome.paper.experiment import Cell, load_experiment
-from delome.paper.measured import comma_separated, compared, described, measure, measured_otherwise, merged
+from delome.paper.measured import comma_separated, compared, described, measure, merged
 
 SMALL = "synthetic:nodes=60,classes=4"
 
@@ -144,12 +144,13 @@ def places(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(row["dataset"], row["label"], ",".join(row["settings"])) for row in found["rows"]]
 
 
-def test_rows_of_other_datasets_stay_with_their_own_settings() -> None:
-    before = document_of(("digits", "EWC", ["epochs=5"]), ("cora", "EWC", []))
+def test_rows_that_were_measured_otherwise_stay_with_their_own_settings() -> None:
+    before = document_of(("digits", "EWC", ["epochs=5"]), ("cora", "Joint", []), ("cora", "EWC", []))
     found = document_of(("cora", "Joint", ["columns=8"]), ("dblp", "Joint", ["columns=8"]))
-    assert measured_otherwise(found, before) == ["cora"]
     assert places(merged(found, before)) == [
         ("digits", "EWC", "epochs=5"),
+        ("cora", "Joint", ""),
+        ("cora", "EWC", ""),
         ("cora", "Joint", "columns=8"),
         ("dblp", "Joint", "columns=8"),
     ]
@@ -158,24 +159,20 @@ def test_rows_of_other_datasets_stay_with_their_own_settings() -> None:
 def test_rows_that_were_measured_alike_are_joined_in_the_order_of_the_experiment() -> None:
     before = document_of(("digits", "EWC", []), ("digits", "Fine-tune", []), marker=1)
     found = document_of(("digits", "Joint", []), ("digits", "EWC", []), marker=2)
-    assert measured_otherwise(found, before) == []
     together = merged(found, before)
     assert [row["label"] for row in together["rows"]] == ["Fine-tune", "Joint", "EWC"]
     assert together["rows"][2] is found["rows"][1] and together["marker"] == 2
 
 
 def test_points_of_a_map_stay_with_their_rows() -> None:
-    def point(dataset: str, panel: str) -> dict[str, Any]:
-        return {"dataset": dataset, "panel": panel}
+    def point(dataset: str, panel: str, *settings: str) -> dict[str, Any]:
+        return {"dataset": dataset, "panel": panel, "settings": list(settings)}
 
     before = document_of(("digits", "DeLoMe", []), ("cora", "DeLoMe", []))
-    before["points"] = [point(name, panel) for name in ("digits", "cora") for panel in ("nodes", "DeLoMe")]
-    found = document_of(("cora", "DeLoMe", ["columns=8"])) | {"name": "embeddings", "points": [point("cora", "DeLoMe")]}
-    assert merged(found, before)["points"] == [
-        point("digits", "nodes"),
-        point("digits", "DeLoMe"),
-        point("cora", "DeLoMe"),
-    ]
+    before["points"] = [point(name, "DeLoMe") | {"x": 1} for name in ("digits", "cora")]
+    new = [point("cora", "DeLoMe") | {"x": 2}, point("cora", "DeLoMe", "columns=8")]
+    found = document_of(("cora", "DeLoMe", []), ("cora", "DeLoMe", ["columns=8"])) | {"points": new}
+    assert merged(found | {"name": "embeddings"}, before)["points"] == [before["points"][0], *new]
 
 
 def test_imbalance_is_training_nodes_of_a_class_over_rows_of_its_memory(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from delome.errors import ParameterError, PersistenceError
 from delome.experiment.config import RunConfig, versions
 from delome.experiment.selection import Selection
 from delome.paper.experiment import NAMES, Experiment, load_experiment
-from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_otherwise, merged
+from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, merged
 from delome.paper.training import training_notes
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
@@ -204,8 +204,13 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
             "delome": versions()["delome"],
         }
         own = [row for row in before["rows"] if row["dataset"] == dataset and row.get("asked") == asked]
-        placed = [point for point in before["points"] if point.get("dataset") == dataset]
-        if not own:
+        settings = sorted(experiment.assignments)
+        placed = [
+            point
+            for point in before["points"]
+            if (point.get("dataset"), point.get("settings", [])) == (dataset, settings)
+        ]
+        if not own or not placed:
             from delome.paper.embeddings import embedding_map  # imports scikit-learn
 
             budget = parse_name(dataset)[0].budget
@@ -214,7 +219,7 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
             )
         trained = training_notes(config.learner(0))
         rows += [row | {"asked": asked, "notes": trained} for row in own]
-        points += placed
+        points += [point | {"settings": settings} for point in placed]
     return described(experiment, rows, command) | {"points": points}
 
 
@@ -224,17 +229,11 @@ def _runs_in(out: Path, experiment: Experiment) -> Path:
 
 
 def _write(found: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Writes a document, with what was measured for other datasets or methods before."""
+    """Writes a document, with what was measured before of other datasets or methods, or in another way."""
     file = folder / f"{found['name']}.json"
     with suppress(PersistenceError):  # none
         before = read_document(file, KIND, MOST)
         try:
-            if replaced := measured_otherwise(found, before):
-                log.warning(
-                    "rows of %s that were measured in another way before are replaced in '%s'",
-                    " and ".join(replaced),
-                    file,
-                )
             found = merged(found, before)
         except (KeyError, TypeError):
             log.warning(

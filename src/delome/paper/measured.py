@@ -92,40 +92,40 @@ def hardware() -> str:
     return f"{device}{platform.processor() or platform.machine()}, {counted(torch.get_num_threads(), 'thread')}"
 
 
-def measured_otherwise(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Datasets that two documents share, but measured with other settings, or cut short in another way."""
-    how = {row["dataset"]: _how(row) for row in found["rows"]}
-    other = [row for row in before["rows"] if how.get(row["dataset"], _how(row)) != _how(row)]
-    return list(dict.fromkeys(row["dataset"] for row in other))
-
-
-def _how(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["settings"], row["left_out"]
+def how_measured(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What rows of one table share: what was left out, and settings."""
+    return tuple(row["left_out"]), tuple(row["settings"])
 
 
 def merged(found: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with those rows of an earlier one that it does not measure again, nor otherwise."""
-    measured, other = {_place(row) for row in found["rows"]}, measured_otherwise(found, before)
-    kept = [row for row in before["rows"] if _place(row) not in measured and row["dataset"] not in other]
+    """A document with those rows of an earlier one that it does not measure again in the same way: nothing that was
+    measured is lost, and rows that were measured in one way stand together."""
+    measured = {_place(row) for row in found["rows"]}
+    kept = [row for row in before["rows"] if _place(row) not in measured]
     order = {row.label: number for number, row in enumerate(load_experiment(found["name"]).rows)}
     datasets = list(dict.fromkeys(row["dataset"] for row in (*before["rows"], *found["rows"])))
     rows = sorted(
         [*kept, *found["rows"]],
-        key=lambda row: (datasets.index(row["dataset"]), order.get(row["label"], len(order)), row["x"] or 0),
+        key=lambda row: (
+            datasets.index(row["dataset"]),
+            how_measured(row),  # what is whole and has no settings of its own comes first
+            order.get(row["label"], len(order)),
+            row["x"] or 0,
+        ),
     )
     if "points" not in found:
         return found | {"rows": rows}
-    drawn, left = {_panel(point) for point in found["points"]}, {row["dataset"] for row in kept}
-    points = [each for each in before["points"] if _panel(each) not in drawn and each["dataset"] in left]
+    drawn = {_panel(point) for point in found["points"]}
+    points = [each for each in before["points"] if _panel(each) not in drawn]
     return found | {"rows": rows, "points": [*points, *found["points"]]}
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["dataset"], row["label"], row["x"]
+    return row["dataset"], row["label"], row["x"], how_measured(row)
 
 
-def _panel(point: Mapping[str, Any]) -> tuple[str, str]:
-    return point["dataset"], point["panel"]
+def _panel(point: Mapping[str, Any]) -> tuple[Any, ...]:
+    return point["dataset"], point["panel"], tuple(point.get("settings", ()))
 
 
 def _row(cell: Cell, positions: Mapping[str, float]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def comma_separated(found: Mapping[str, Any]) -> str:
     """The numbers of a document, a line for each row and metric."""
     lines: list[Sequence[str]] = [COLUMNS]
     for row in found["rows"]:
-        how = [row.get("selection", ""), *("; ".join(each) for each in _how(row))]
+        how = [row.get("selection", ""), *("; ".join(row[name]) for name in ("settings", "left_out"))]
         for metric, numbers in row["metrics"].items():
             fields = [row["dataset"], row["label"], row["x"], metric, *(numbers.get(name) for name in NUMBERS), *how]
             lines.append([_field(each) for each in fields])

@@ -18,7 +18,7 @@ from delome.learning import METHODS
 from delome.paper.experiment import NAMES, names_in_paper
 from delome.paper.measured import FOLDER as PAPER
 from delome.paper.measured import KIND as PAPER_KIND
-from delome.paper.measured import measured_otherwise, merged
+from delome.paper.measured import merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
@@ -188,15 +188,12 @@ def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Exper
 
 
 def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
-    """Adds a document: experiments become one unless they have measured a dataset in different ways; then the other
-    says where it is from."""
+    """Adds a document: what several have measured of one experiment becomes one."""
     with suppress(*WRONG):
         for number, other in enumerate(found):
             if other["name"] == document["name"]:
-                if not measured_otherwise(other, document):
-                    found[number] = merged(other, document)
-                    return
-                document = document | {"title": f"{document['title']}, {Path(document['file']).parents[1]}"}
+                found[number] = merged(other, document)
+                return
     found.append(document)
 
 
