@@ -29,7 +29,7 @@ from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.paper_notes import commands, footnotes
 from delome.reporting.repeating import command_of
 from delome.reporting.run_figures import run_figures
-from delome.reporting.series import Group, Series, groups_of
+from delome.reporting.series import MARGIN, Group, Series, groups_of
 from delome.reporting.sheets import Sheet, curve_sheet, group_sheet, in_bytes, paper_sheets, selection_sheet
 
 WRONG = (KeyError, TypeError, AttributeError, ValueError, IndexError)
@@ -72,7 +72,7 @@ class Comparison:
         """Says what the numbers that are seen first leave out."""
         if len(self.group.series) < 2:
             return ""
-        others = [each for each in self.group.series if each not in _competing(self.group)]
+        others = [each for each in self.group.series if each not in self.group.competing]
         together = [each for each in others if TOGETHER in each.row.mark]
         keeping = [each for each in others if each not in together]
         reasons = [
@@ -80,7 +80,7 @@ class Comparison:
             *_reason(together, "judge", "the nodes of a task together"),
         ]
         excluded = f"Best values exclude {', and '.join(reasons)}. " if reasons else ""
-        return f"{excluded}All but the highest AA are of rows within {MARGIN} points of it."
+        return f"{excluded}{BEST}"
 
 
 @dataclass(frozen=True)
@@ -219,35 +219,19 @@ CARDS = (
 )
 """Metrics that are seen first: what the best of several is called, what a single one is, and how it is written."""
 
-MARGIN = 2
-"""Points below the highest AA at which a method still counts as good: one that learns nothing forgets nothing."""
+BEST = f"In bold: the highest AA, and in other columns the best of methods whose AA is at most {MARGIN} points lower."
 
 
 def _cards(group: Group) -> list[Card]:
-    """The highest AA, and the best of what comes close to it; a method without a memory does not have the smallest."""
-    rows = _competing(group)
-    highest = max((aa for each in rows if (aa := _mean(each, "aa")) is not None), default=0.0)
-    near = [each for each in rows if (aa := _mean(each, "aa")) is not None and aa >= highest - MARGIN]
+    """The best numbers, as the table has them in bold."""
     found = []
     for metric, of_several, alone, written in CARDS:
-        means = {each.label: value for each in near if (value := _mean(each, metric)) is not None}
-        means = {label: value for label, value in means.items() if metric != "bytes" or value > 0}
-        if means:
+        if means := group.contenders(metric):
             best = (min if metric in LOWER_IS_BETTER else max)(means.values())
             first, *others = [label for label, value in means.items() if written(value) == written(best)]
             whose = f"{first} and {counted(len(others), 'other')}" if others else first
             found.append(Card(of_several if len(group.series) > 1 else alone, written(best), whose))
     return found
-
-
-def _mean(series: Series, metric: str) -> float | None:
-    spread = series.row.spread(metric)
-    return None if spread is None else spread[0]
-
-
-def _competing(group: Group) -> list[Series]:
-    """Series that may be called the best; all, if none may."""
-    return [each for each in group.series if each.competes] or group.series
 
 
 def _reason(series: Sequence[Series], verb: str, what: str) -> Iterator[str]:

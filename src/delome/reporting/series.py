@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
 from delome.experiment.collection import Record
-from delome.experiment.comparison import TOGETHER, ResultTable, Row, tabulate
+from delome.experiment.comparison import LOWER_IS_BETTER, TOGETHER, ResultTable, Row, tabulate
 from delome.learning import METHODS
 from delome.metrics import AccuracyMatrix
 from delome.reporting.looks import Look, in_order, looks_of, looks_of_rows
@@ -21,6 +21,9 @@ USUAL = {"stream": "classes", "test graph": "cut", "test nodes": "transductive"}
 """How runs are measured unless something else is said."""
 BACKBONE = "backbone"
 """What runs that are drawn together must share too, as far as they have one."""
+
+MARGIN = 2
+"""Points below the highest AA at which a method still counts as good."""
 
 MOST_SERIES = 16
 """In one figure."""
@@ -85,10 +88,25 @@ class Group:
     def tasks(self) -> int:
         return max(record.tasks for each in self.series for record in each.row.records)
 
-    def best(self, metric: str) -> list[Row]:
-        """Rows with the best mean of those that are asked about each node."""
-        compared = replace(self.table, rows=[row for row in self.table.rows if TOGETHER not in row.mark])
-        return [compared.rows[number] for number in compared.best(metric)]
+    @property
+    def competing(self) -> list[Series]:
+        """Series that may be called the best; all, if none may."""
+        return [each for each in self.series if each.competes] or self.series
+
+    def contenders(self, metric: str) -> dict[str, float]:
+        """Means, by label, of which the best is called so: of series that compete and whose AA is close to the highest,
+        because one that learns nothing forgets nothing. A method without a memory does not have the smallest."""
+        accuracies = {each.label: aa for each in self.competing if (aa := each.row.mean_of("aa")) is not None}
+        highest = max(accuracies.values(), default=0.0)
+        near = [each for each in self.competing if accuracies.get(each.label, -1.0) >= highest - MARGIN]
+        means = {each.label: value for each in near if (value := each.row.mean_of(metric)) is not None}
+        return {label: value for label, value in means.items() if metric != "bytes" or value > 0}
+
+    def best(self, metric: str) -> list[str]:
+        """Labels of series with the best mean; of a single one nothing is the best."""
+        means = self.contenders(metric) if len(self.series) > 1 else {}
+        highest = (min if metric in LOWER_IS_BETTER else max)(means.values(), default=None)
+        return [label for label, value in means.items() if value == highest]
 
     @property
     def shared(self) -> dict[str, Any]:

@@ -61,8 +61,7 @@ def group_sheet(group: Group) -> Sheet:
         cells += [_setting(each.row.settings.get(name)) for name in differing]
         cells.append(Cell(str(len(each.row.seeds))))
         for metric in metrics:
-            is_best = any(row is each.row for row in best[metric])
-            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), is_best))
+            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), each.label in best[metric]))
         if SELECTION in table.columns:
             cells.append(_setting(each.row.settings.get(SELECTION)))
         rows.append(cells)
