@@ -29,9 +29,10 @@ from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.paper_notes import commands, footnotes
 from delome.reporting.repeating import command_of
 from delome.reporting.run_figures import run_figures
-from delome.reporting.series import MARGIN, Group, Series, groups_of
+from delome.reporting.series import MARGIN, Group, Known, Series, groups_of
 from delome.reporting.sheets import Sheet, curve_sheet, group_sheet, in_bytes, paper_sheets, selection_sheet
 
+MEMORY_ALONE = "delome.paper.alone:MemoryAlone"
 WRONG = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 """What reading a document of another shape may end in."""
 
@@ -131,8 +132,8 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
     """What is to be shown of folders; ``problems`` gets a sentence for everything that cannot be read."""
     records = collect(folders, problems)
     experiments = list(_experiments(folders, problems))
-    called = names_in_paper() if experiments else {}
-    groups = groups_of(records, called)
+    called = names_in_paper() | {MEMORY_ALONE: "memory alone"} if experiments else {}
+    groups = groups_of(records, called, _known_runs(experiments))
     if not groups and not experiments:
         raise ParameterError(
             f"there are no finished runs or experiments below '{folders[0]}': 'delome run' and 'delome paper' make some"
@@ -195,6 +196,21 @@ def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
                 found[number] = merged(other, document)
                 return
     found.append(document)
+
+
+def _known_runs(experiments: Sequence[Experiment]) -> dict[str, Known]:
+    """Runs, by their folders, that are rows of a table of the paper; those of a curve are told apart by budget."""
+    found: dict[str, Known] = {}
+    for each in experiments:
+        if each.found["form"] not in ("table", "bars"):
+            continue
+        alone = " (memory alone)" if each.found["name"] == "expressiveness" else ""
+        series = series_of(each.found)
+        for row in each.found["rows"]:
+            drawn = series[row["label"]]
+            for run in row.get("runs", ()):
+                found.setdefault(run, Known(row["label"] + alone, drawn.method, drawn.look))
+    return found
 
 
 def _selections(folders: Sequence[Path], called: Mapping[str, str], problems: list[str]) -> Iterator[Sheet]:
