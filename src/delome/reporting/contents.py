@@ -22,6 +22,7 @@ from delome.paper.measured import merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
+from delome.reporting.headline import headline_sheet
 from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
 from delome.reporting.names import short_names, shown_method
@@ -105,6 +106,8 @@ class Contents:
     unfinished: int
     tried: int
     """Runs that a selection has only tried."""
+    headline: Sheet | None
+    """What the experiments of the paper come to."""
     experiments: list[Experiment]
     comparisons: list[Comparison]
     leaks: list[Leaks]
@@ -145,6 +148,7 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
         runs=runs,
         unfinished=sum(not record.finished for record in records),
         tried=sum(record.finished and record.candidate for record in records),
+        headline=headline_sheet([each.found for each in experiments]),
         experiments=experiments,
         comparisons=[
             Comparison(group, _cards(group), group_sheet(group), curve_sheet(group), run_figures(group))
@@ -159,8 +163,10 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
 
 def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
     if experiments:
-        named = ", ".join(str(each.found["name"]) for each in experiments)
-        return f"Experiments of the paper: {named}"
+        on = list(dict.fromkeys(row["dataset"] for each in experiments for row in each.found["rows"]))
+        where = ", ".join(short_names(on).values()) if len(on) <= 4 else counted(len(on), "dataset")
+        what = f"{experiments[0].found['name']} of" if len(experiments) == 1 else f"{len(experiments)} experiments of"
+        return f"{what} the paper on {where}"
     methods = in_order(series.method for group in groups for series in group.series)
     named = methods[0] if len(methods) == 1 else counted(len(methods), "method")
     if len(groups) == 1:
