@@ -30,6 +30,7 @@ def test_an_experiment_is_run_compared_and_not_run_again(cli: Cli, folder: Path)
     outcome = cli(*asked)
     assert outcome.code == 0, outcome.err
     assert "lossless × debiased" in outcome.out
+    assert "Memory rows per class: 60; the paper has 60 on CoraFull" in outcome.out and "Tasks: 2." in outcome.out
     assert "Seeds: 1; the paper has 5." in outcome.out and "Left out" not in outcome.out  # of two tasks
     assert "numbers as CSV, JSON, Markdown and LaTeX: paper/paper" in outcome.out
     assert "is done" in outcome.err
@@ -104,6 +105,17 @@ def test_seconds_are_measured_one_run_at_a_time(cli: Cli, folder: Path) -> None:
     assert found["rows"][0]["notes"][-1].startswith("Measured one run at a time on ")
     (run,) = found["rows"][0]["runs"]
     assert (folder / "paper/time" / run / "seed-0/result.json").exists()
+
+
+def test_help_says_which_budget_a_graph_has(cli: Cli) -> None:
+    from delome.datasets.catalogue import DATASETS
+
+    words = " ".join(cli("paper", "--help").out.split())
+    assert "20 rows per class on digits, 400 on arxiv, reddit, products" in words
+    usual = {name: dataset.budget for name, dataset in DATASETS.items()}
+    assert {name for name, budget in usual.items() if budget == 20} == {"digits"}
+    assert {name for name, budget in usual.items() if budget == 400} == {"arxiv", "reddit", "products"}
+    assert {*usual.values()} == {20, 60, 400}
 
 
 def test_a_map_is_made_once(cli: Cli, folder: Path) -> None:

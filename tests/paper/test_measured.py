@@ -107,6 +107,7 @@ def test_numbers_are_those_of_the_runs(tmp_path: Path) -> None:
         "cil", tmp_path, datasets=[SMALL], methods=["finetune", "ewc"], seeds=2, assignments=["epochs=2"], jobs=1
     )
     (found,) = report.documents
+    assert [(row["budget"], row["tasks"]) for row in found["rows"]] == [(None, 2)] * 2
     assert report.failed == {} and [row["label"] for row in found["rows"]] == ["Fine-tune", "EWC"]
     for row in found["rows"]:
         results = [finished_result(tmp_path / row["runs"][0], seed) for seed in (0, 1)]
@@ -117,7 +118,8 @@ def test_numbers_are_those_of_the_runs(tmp_path: Path) -> None:
     assert (tmp_path / "paper/cil.csv").read_text() == comma_separated(found)
     lines = comma_separated(found).splitlines()
     assert len(lines) == 5 and lines[0] == (
-        "dataset,row,x,metric,measured,std,seeds,reported,reported_std,difference,within,selection,settings,left_out"
+        "dataset,row,x,metric,measured,std,seeds,reported,reported_std,difference,within,selection,settings,left_out,"
+        "budget,tasks"
     )
     assert lines[1].startswith('"synthetic:nodes=60,classes=4",Fine-tune,,aa,')
 

@@ -210,15 +210,15 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
             for point in before["points"]
             if (point.get("dataset"), point.get("settings", [])) == (dataset, settings)
         ]
+        budget = parse_name(dataset)[0].budget
         if not own or not placed:
             from delome.paper.embeddings import embedding_map  # imports scikit-learn
 
-            budget = parse_name(dataset)[0].budget
             own, placed = embedding_map(
                 experiment, dataset, stream, config.learner(0), budget, lambda text: log.info("%s", text)
             )
         trained = training_notes(config.learner(0))
-        rows += [row | {"asked": asked, "notes": trained} for row in own]
+        rows += [row | {"asked": asked, "notes": trained, "budget": budget, "tasks": 1} for row in own]
         points += [point | {"settings": settings} for point in placed]
     return described(experiment, rows, command) | {"points": points}
 

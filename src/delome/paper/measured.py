@@ -22,7 +22,7 @@ KIND, FOLDER = "experiment", "paper"
 """Of the documents of experiments, and where they are, beside the runs."""
 
 NUMBERS = ("measured", "std", "seeds", "reported", "reported_std", "difference", "within")
-COLUMNS = ("dataset", "row", "x", "metric", *NUMBERS, "selection", "settings", "left_out")
+COLUMNS = ("dataset", "row", "x", "metric", *NUMBERS, "selection", "settings", "left_out", "budget", "tasks")
 
 
 def document(
@@ -52,6 +52,8 @@ def document(
                 "selection": (selection := selections.get(config.slug, "")),
                 "defaults": not selection and bool(METHODS.importable(cell.config.method).search),
                 "runs": [config.slug],
+                "budget": config.budget,
+                "tasks": len(found[0]["tasks"]) if found else None,
                 "notes": training_notes(config.learner(config.seeds[0])),
             }
         )
@@ -176,6 +178,7 @@ def comma_separated(found: Mapping[str, Any]) -> str:
     lines: list[Sequence[str]] = [COLUMNS]
     for row in found["rows"]:
         how = [row.get("selection", ""), *("; ".join(row[name]) for name in ("settings", "left_out"))]
+        how += [row.get("budget"), row.get("tasks")]
         for metric, numbers in row["metrics"].items():
             fields = [row["dataset"], row["label"], row["x"], metric, *(numbers.get(name) for name in NUMBERS), *how]
             lines.append([_field(each) for each in fields])
