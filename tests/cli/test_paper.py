@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from delome.paper.experiment import NAMES
 from delome.paper.measured import KIND
@@ -103,8 +104,21 @@ def test_seconds_are_measured_one_run_at_a_time(cli: Cli, folder: Path) -> None:
     assert (len(expected["runs"]), expected["finished"]) == (1, 1)
     (found,) = json.loads(cli("paper", "time", *asked).out)["experiments"]
     assert found["rows"][0]["notes"][-1].startswith("Measured one run at a time on ")
+    assert found["rows"][0]["notes"][-1].endswith(", 1 thread.")
+    assert any("taken to be SSM-uniform" in note for note in found["rows"][0]["notes"])
     (run,) = found["rows"][0]["runs"]
     assert (folder / "paper/time" / run / "seed-0/result.json").exists()
+
+
+@pytest.mark.parametrize(("percent", "warned"), [(100.0, True), (0.0, False)])
+def test_a_busy_machine_is_pointed_out_before_seconds_are_measured(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, percent: float, warned: bool
+) -> None:
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
+    threads = torch.get_num_threads()
+    outcome = cli("paper", "time", *QUICK, "--methods", "ssm-uniform")
+    assert outcome.code == 0 and ("this machine is busy with other things" in outcome.err) == warned
+    assert torch.get_num_threads() == threads
 
 
 def test_help_says_which_budget_a_graph_has(cli: Cli) -> None:

@@ -75,10 +75,10 @@ def paper(
     EXPERIMENT is a name that 'delome paper list' shows, several with commas between them, or all.
 
     Any graph can take the place of a published one (--datasets): the protocol stays, and nothing is reported. Memories
-    have 20 rows per class on digits, 400 on arxiv, reddit, products and their twins, and 60 on all others (--set budget=N
-    sets another number); curves over budgets have 5 to 60, on arxiv 50 to 400. Runs are shared between experiments, and
-    never run twice: give the same command again to resume or to extend. The folder gets a report for a browser,
-    report.html; see 'delome report --help'.
+    have 20 rows per class on digits, 400 on arxiv, reddit, products and their twins, and 60 on all others (--set
+    budget=N sets another number); curves over budgets have 5 to 60, on arxiv 50 to 400. Runs are shared between
+    experiments, and never run twice: give the same command again to resume or to extend. The folder gets a report for a
+    browser, report.html; see 'delome report --help'.
     """
     if experiment == "list":
         _list(as_json)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+import psutil
+import torch
 
 from delome.commands.sweep import Estimate, estimate_configs, sweep_configs
 from delome.datasets.catalogue import parse_name
@@ -26,6 +29,8 @@ from delome.reporting.paper import experiment_latex, experiment_markdown
 
 log = logging.getLogger(__name__)
 
+MOST_BUSY = 0.5
+"""Cores that may do other things while seconds are measured."""
 MOST = 1 << 28
 """Bytes of a document that is read."""
 
@@ -121,16 +126,17 @@ def paper(
         if experiment.kind == "map":
             found = _map(experiment, place, root, progress, command)
         else:
-            report = sweep_configs(
-                [cell.config for cell in experiment.cells()],
-                _runs_in(place, experiment),
-                select=select,
-                given=_given([experiment]),
-                jobs=1 if experiment.one_at_a_time else jobs,
-                data_root=root,
-                progress=progress,
-                **how,
-            )
+            with _timed() if experiment.one_at_a_time else nullcontext():
+                report = sweep_configs(
+                    [cell.config for cell in experiment.cells()],
+                    _runs_in(place, experiment),
+                    select=select,
+                    given=_given([experiment]),
+                    jobs=1 if experiment.one_at_a_time else jobs,
+                    data_root=root,
+                    progress=progress,
+                    **how,
+                )
             failed |= report.failed
             found = document(
                 experiment,
@@ -144,6 +150,22 @@ def paper(
     from delome.reporting.writing import leave_report  # takes a second: not before the runs
 
     return PaperReport(place, documents, failed, leave_report(place))
+
+
+@contextmanager
+def _timed() -> Iterator[None]:
+    """While this block runs, seconds count: torch has one thread, and a machine that does other things too is pointed
+    out. Load averages would count our own runs of the minute before."""
+    if (busy := psutil.cpu_percent(interval=0.5) / 100 * (psutil.cpu_count() or 1)) > MOST_BUSY:
+        log.warning(
+            "this machine is busy with other things (%.1f cores): seconds that are measured now are too long", busy
+        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def paper_estimate(

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import torch
 
+from delome.errors import PersistenceError
+from delome.experiment.collection import MOST
 from delome.experiment.config import RunConfig, versions
+from delome.experiment.folder import CONFIG, CONFIG_KIND
 from delome.experiment.seed_folder import finished_result
 from delome.learning import METHODS
 from delome.paper.experiment import Cell, Experiment, load_experiment
 from delome.paper.reported import Reported, notes, reported_numbers
 from delome.paper.training import training_notes
+from delome.persistence.documents import read_document
 from delome.printable import counted, csv_field
 
 KIND, FOLDER = "experiment", "paper"
@@ -44,6 +49,9 @@ def document(
     for cell in experiment.cells():
         if (config := runs.get(cell.config.digest)) is None:
             continue
+        own = training_notes(config.learner(config.seeds[0]))
+        if experiment.one_at_a_time:
+            own.append(f"Measured one run at a time on {hardware()}, {_threads(out / config.slug)}.")
         found = [result for seed in config.seeds if (result := finished_result(out / config.slug, seed)) is not None]
         rows.append(
             _row(cell, positions)
@@ -54,7 +62,7 @@ def document(
                 "runs": [config.slug],
                 "budget": config.budget,
                 "tasks": len(found[0]["tasks"]) if found else None,
-                "notes": training_notes(config.learner(config.seeds[0])),
+                "notes": own,
             }
         )
     return described(experiment, rows, command)
@@ -63,7 +71,6 @@ def document(
 def described(experiment: Experiment, rows: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
     """The document of an experiment with these rows. Each knows how it was measured (settings, what was left out, the
     command), and the notes that touch it beside its own, so that rows of other commands can stand beside it."""
-    said = [f"Measured one run at a time on {hardware()}."] if experiment.one_at_a_time else []
     return {
         "name": experiment.name,
         "title": f"{experiment.title} ({experiment.place})",
@@ -76,7 +83,6 @@ def described(experiment: Experiment, rows: Sequence[Mapping[str, Any]], command
                 "notes": [
                     *(note.text for note in notes() if note.touches(experiment.name, row)),
                     *row.get("notes", ()),
-                    *said,
                 ],
                 "settings": sorted(experiment.assignments),
                 "left_out": experiment.left_out_of(row["dataset"]),
@@ -89,9 +95,16 @@ def described(experiment: Experiment, rows: Sequence[Mapping[str, Any]], command
 
 
 def hardware() -> str:
-    """What seconds depend on: the processor, the threads that were used, and the accelerator if there is one."""
+    """What seconds depend on: the processor, and the accelerator if there is one."""
     device = f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else ""
-    return f"{device}{platform.processor() or platform.machine()}, {counted(torch.get_num_threads(), 'thread')}"
+    return f"{device}{platform.processor() or platform.machine()}"
+
+
+def _threads(run: Path) -> str:
+    """With how many threads a run was begun, which may have been long ago."""
+    with suppress(PersistenceError, KeyError, ValueError):
+        return counted(int(read_document(run / CONFIG, CONFIG_KIND, MOST)["versions"]["threads"]), "thread")
+    return "an unknown number of threads"
 
 
 def how_measured(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
