@@ -175,6 +175,12 @@ def test_nothing_is_run_when_asked_what_would_be(cli: Cli, folder: Path) -> None
     assert json.loads(chosen.out)["candidates"] == 4
 
 
+def test_a_search_space_can_be_given(cli: Cli) -> None:
+    asked = ("paper", "cil", *QUICK, "--methods", "ewc,finetune", "--dry-run", "--json")
+    found = cli(*asked, "--select", "strength=1,2,3", "--select", "benchmark").document
+    assert found["candidates"] == 3
+
+
 def test_selection_is_named_beside_a_number(cli: Cli) -> None:
     asked = ("paper", "cil", *QUICK[:-1], "--seeds", "1", "--methods", "lwf", "--json")
     (found,) = json.loads(cli(*asked, "--select", "benchmark").out)["experiments"]

@@ -38,10 +38,11 @@ def paper(
         int | None, typer.Option(metavar="N", help="Repeat with N seeds.  [default: 5, as in the paper]")
     ] = None,
     select: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="|".join(SELECTIONS),
-            help="How parameters are chosen on validation nodes.  [default: honest; none with --quick]",
+            metavar="|".join([*SELECTIONS, "NAME=VALUE,…"]),
+            help="How parameters are chosen on validation nodes; NAME=VALUE,VALUE gives a search space, and can be "
+            "repeated.  [default: honest; none with --quick]",
             autocompletion=among(SELECTIONS),
         ),
     ] = None,
@@ -163,13 +164,13 @@ def _without_runs(names: list[str]) -> list[str]:
     return [name for name in (NAMES if "all" in names else names) if load_experiment(name).kind == "map"]
 
 
-def _selection(protocol: str | None, quick: bool) -> Any:
+def _selection(asked: list[str] | None, quick: bool) -> Any:
     from delome.experiment.selection import Selection
 
-    asked = protocol or ("none" if quick else SELECTIONS[0])
-    if asked not in SELECTIONS:
-        raise ParameterError(unknown("protocol of selection", asked, SELECTIONS))
-    return Selection.parse([asked])
+    texts = asked or ["none" if quick else SELECTIONS[0]]
+    if odd := [text for text in texts if "=" not in text and text not in SELECTIONS]:
+        raise ParameterError(unknown("protocol of selection", odd[0], SELECTIONS))
+    return Selection.parse(texts)
 
 
 def _print(documents: list[dict[str, Any]], out: Path, report: Path | None) -> None:
