@@ -181,6 +181,23 @@ def test_a_search_space_can_be_given(cli: Cli) -> None:
     assert found["candidates"] == 3
 
 
+def test_a_plan_is_listed_without_graphs_that_are_not_here(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("a dry run downloads nothing")
+
+    monkeypatch.setattr("delome.datasets.sources.published.download", refused)
+    asked = ("paper", "cil,ablation", "--methods", "finetune,ewc", "--datasets", f"corafull,{SMALL}", "--quick")
+    found = cli(*asked, "--dry-run", "--json", "--data-root", str(tmp_path / "empty")).document
+    assert [*found["not_estimated"]] == ["corafull"] and len(found["runs"]) == 2
+    assert [run.split("-")[1] for run in found["not_estimated"]["corafull"]] == ["finetune", "ewc"]
+    words = cli(*asked, "--dry-run", "--data-root", str(tmp_path / "empty")).out
+    assert words.count(": not estimated\n") == 2 and "2 runs on corafull not estimated and not in this sum" in words
+    selected = cli(*asked[:-1], "--seeds", "2", "--dry-run", "--json", "--data-root", str(tmp_path / "empty")).document
+    assert len(selected["not_estimated"]["corafull"]) == 2 + 4 * 2 + 2  # EWC has four candidates
+
+
 def test_selection_is_named_beside_a_number(cli: Cli) -> None:
     asked = ("paper", "cil", *QUICK[:-1], "--seeds", "1", "--methods", "lwf", "--json")
     (found,) = json.loads(cli(*asked, "--select", "benchmark").out)["experiments"]
@@ -199,6 +216,7 @@ def test_selection_is_named_beside_a_number(cli: Cli) -> None:
         (("cil", "--set", "epoch=3", "--datasets", SMALL), "no method of these experiments has a parameter 'epoch'"),
         (("cil", "--select", "best"), "unknown protocol of selection 'best'"),
         (("cil", "--seeds", "0", "--datasets", SMALL), "seeds must be at least 1, not 0"),
+        (("cil", "--jobs", "0", "--datasets", SMALL, "--dry-run"), "jobs must be at least 1, not 0"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(cli: Cli, folder: Path, arguments: Any, sentence: str) -> None:

@@ -87,6 +87,7 @@ def paper(
     from delome.commands.paper import paper as run
     from delome.commands.paper import paper_estimate
     from delome.experiment import Stop
+    from delome.experiment.engine import check_engine
 
     asked: dict[str, Any] = {
         "datasets": _names(datasets),
@@ -101,6 +102,7 @@ def paper(
         tell(f"note: {maps[0]} is one map without runs: --seeds and --select do not change it")
     stop = Stop()
     with shown_sweep(quiet, verbose) as shown, stop.on_signals():
+        check_engine(cluster, jobs)
         if dry_run:
             expected = paper_estimate(names, out, selection, data_root, shown.loading, **asked)
             print(json.dumps(expected.as_dict()) if as_json else expected.in_words())

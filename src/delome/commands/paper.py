@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,12 +19,15 @@ from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, PersistenceError
 from delome.experiment.config import RunConfig, versions
 from delome.experiment.selection import Selection
+from delome.experiment.sweep import name_of
+from delome.experiment.worker import Job
 from delome.paper.experiment import NAMES, Experiment, load_experiment
 from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, merged
 from delome.paper.training import training_notes
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
+from delome.printable import counted
 from delome.reporting.paper import experiment_latex, experiment_markdown
 
 log = logging.getLogger(__name__)
@@ -89,9 +92,12 @@ def _rows_of(experiment: Experiment, methods: Sequence[str]) -> list[str]:
     return [name for name in methods if experiment.rows_called(name)]
 
 
-def _with_lengths(experiments: Sequence[Experiment], root: Path | None, progress: Progress) -> list[Experiment]:
-    """Experiments of which nothing is cut that is not there."""
-    cut = dict.fromkeys(dataset for each in experiments for dataset in each.first_tasks)
+def _with_lengths(
+    experiments: Sequence[Experiment], root: Path | None, progress: Progress, only_here: bool = False
+) -> list[Experiment]:
+    """Experiments of which nothing is cut that is not there; ``only_here`` asks no graph that would be downloaded."""
+    every = dict.fromkeys(dataset for each in experiments for dataset in each.first_tasks)
+    cut = [dataset for dataset in every if not only_here or _is_here(dataset, root)]
     lengths = {dataset: len(RunConfig.resolve(dataset, "finetune").stream(root, progress)) for dataset in cut}
     return [each.with_lengths(lengths) for each in experiments]
 
@@ -168,6 +174,31 @@ def _timed() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@dataclass(frozen=True)
+class PaperEstimate:
+    """What `paper` would run; ``not_estimated`` are runs, by dataset, whose graph would have to be downloaded first."""
+
+    known: Estimate
+    not_estimated: dict[str, list[str]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of a dry run."""
+        return self.known.as_dict() | {"not_estimated": self.not_estimated}
+
+    def in_words(self) -> str:
+        """A line for each run, and the sum."""
+        lines = [f"{run}: not estimated" for runs in self.not_estimated.values() for run in runs]
+        absent = (
+            [
+                f"{counted(len(lines), 'run')} on {', '.join(self.not_estimated)} not estimated and not in this sum: "
+                "the first run downloads what is not here yet"
+            ]
+            if lines
+            else []
+        )
+        return "\n".join([*lines, self.known.in_words(), *absent])
+
+
 def paper_estimate(
     names: str | Iterable[str],
     out: str | Path,
@@ -175,17 +206,41 @@ def paper_estimate(
     data_root: str | Path | None = None,
     progress: Progress = silent,
     **asked: Any,
-) -> Estimate:
-    """What `paper` would run; maps have no runs and are not counted."""
+) -> PaperEstimate:
+    """What `paper` would run; maps have no runs and are not counted. Nothing is downloaded."""
     together: dict[Path, list[Experiment]] = {}
     root = None if data_root is None else Path(data_root)
-    for each in _with_lengths(asked_for(names, **asked), root, progress):
+    for each in _with_lengths(asked_for(names, **asked), root, progress, only_here=True):
         together.setdefault(_runs_in(Path(out), each), []).append(each)
-    found = Estimate({}, 0, 0)
+    known, not_estimated = Estimate({}, 0, 0), dict[str, list[str]]()
     for place, experiments in together.items():
         configs = {cell.config.digest: cell.config for each in experiments for cell in each.cells()}
-        found += estimate_configs(list(configs.values()), place, select, _given(experiments), data_root, progress)
-    return found
+        given = _given(experiments)
+        here = [config for config in configs.values() if _is_here(config.dataset, root)]
+        if here:
+            known += estimate_configs(here, place, select, given, data_root, progress)
+        for config in configs.values():
+            if config not in here:
+                tried = select.candidates(config, given[config.digest]) if select is not None else []
+                runs = not_estimated.setdefault(config.dataset, [])
+                runs += [
+                    _run_name(each, place) for own in [*(one.tried for one in tried), config] for each in _seeds(own)
+                ]
+    return PaperEstimate(known, not_estimated)
+
+
+def _is_here(dataset: str, root: Path | None) -> bool:
+    """Whether a graph can be loaded without a download."""
+    published = parse_name(dataset)[0].published
+    return published is None or published.cached(root) != "nothing"
+
+
+def _seeds(config: RunConfig) -> list[RunConfig]:
+    return [replace(config, seeds=[seed]) for seed in config.seeds]
+
+
+def _run_name(config: RunConfig, place: Path) -> str:
+    return name_of(Job(place / config.slug, config.seeds[0], config))
 
 
 def _given(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
