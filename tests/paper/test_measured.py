@@ -33,6 +33,7 @@ def test_a_measurement_stands_beside_what_is_reported() -> None:
         "difference": pytest.approx(0.1),
         "within": True,
     }
+    assert number_of("cil", "Fine-tune", "aa", 4.04)["within"] is True  # +0.5, as it is shown
     assert number_of("cil", "Fine-tune", "aa", 4.1)["within"] is False
     assert number_of("cil", "Fine-tune", "aa", 2.9)["within"] is False
     assert number_of("cil", "Fine-tune", "aa", 3.1)["std"] is None

@@ -154,7 +154,8 @@ def _row(cell: Cell, positions: Mapping[str, float]) -> dict[str, Any]:
 def compared(experiment: Experiment, cell: Cell, metric: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and standard deviation over seeds, and the paper's number.
 
-    ``within`` says whether the difference is at most one standard deviation that the paper reports.
+    ``within`` says whether the difference is at most one standard deviation that the paper reports; the difference is
+    rounded as it is shown, because what is reported is rounded so too.
     """
     values = [value for result in results if (value := measure(result, metric)) is not None]
     of_paper = reported_numbers().get((experiment.name, cell.config.dataset, cell.row.label, metric))
@@ -170,7 +171,7 @@ def compared(experiment: Experiment, cell: Cell, metric: str, results: Sequence[
         "reported": paper.value if known else None,
         "reported_std": paper.std,
         "difference": difference,
-        "within": None if difference is None or paper.std is None else abs(difference) <= paper.std,
+        "within": None if difference is None or paper.std is None else round(abs(difference), 1) <= paper.std,
     }
 
 
