@@ -43,6 +43,11 @@ class Figure:
     hint: str = ""
 
     @property
+    def has_lines(self) -> bool:
+        """Whether series are drawn as lines, with markers or without."""
+        return any("strokeDash" in layer["encoding"] for layer in self.spec["layer"])
+
+    @property
     def file_name(self) -> str:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 

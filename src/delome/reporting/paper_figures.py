@@ -96,14 +96,16 @@ def _maps(found: Mapping[str, Any], name: str, rows: Rows, number: int) -> Itera
         group: Look(COLOURS[k % len(COLOURS)], SHAPES[k % len(SHAPES)], DASHES[0]) for k, group in enumerate(groups)
     }
     limits = {axis: _limits([point[axis] for point in points]) for axis in ("x", "y")}
-    for order, panel in enumerate(dict.fromkeys(point["panel"] for point in points)):
+    panels = list(dict.fromkeys(point["panel"] for point in points))
+    size = "half" if len(panels) == 4 else "cell"  # two above two, rather than three and one
+    for order, panel in enumerate(panels):
         data = [{part: point[part] for part in ("x", "y", "group")} for point in points if point["panel"] == panel]
         spec = charts.scatter(data, looks, limits)
         legend = [Drawn(f"class {group}", group, look) for group, look in looks.items()]
         file, caption = f"{found['name']}-{number}-map-{order + 1}", f"{name}: {len(data)} points"
         memory = series_of(found).get(panel)
         method = "" if memory is None else memory.method
-        yield Figure(file, panel, caption, spec, "cell", legend=legend, method=method)
+        yield Figure(file, panel, caption, spec, size, legend=legend, method=method)
 
 
 def _limits(values: list[float]) -> tuple[float, float]:
