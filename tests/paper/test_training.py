@@ -53,7 +53,7 @@ def test_every_note_on_training_agrees_with_how_a_learner_trains(name: str) -> N
             continue
         learner.reset(4, 2)
         assert (" is coupled:" in text) == (type(learner.optimizer) is torch.optim.Adam)
-        assert (" is decoupled;" in text) == (type(learner.optimizer) is torch.optim.AdamW)
+        assert (" is decoupled" in text) == (type(learner.optimizer) is torch.optim.AdamW)
         assert ("drawn from every class; the paper has 200" in text) == (
             not learner.passes and bool(learner.batch_size)
         )

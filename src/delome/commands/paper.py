@@ -295,7 +295,7 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
                 experiment, dataset, stream, config.learner(0), budget, lambda text: log.info("%s", text)
             )
         trained = training_notes(config.learner(0))
-        rows += [row | {"asked": asked, "notes": trained, "budget": budget, "tasks": 1} for row in own]
+        rows += [row | {"asked": asked, "notes": trained, "budget": budget} for row in own]
         points += [point | {"settings": settings} for point in placed]
     return described(experiment, rows, command) | {"points": points}
 

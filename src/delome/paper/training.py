@@ -46,7 +46,7 @@ def _decay(learner: GradientLearner) -> str:
     how = f"Weight decay {learner.weight_decay:g} is"
     if learner.couples_decay:
         return f"{how} coupled: part of Adam's gradient, as in the benchmark."
-    why = " in the task-incremental setting, where it shrinks columns of old tasks to zero"
-    return (
-        f"{how} decoupled; the benchmark's is coupled (--set decay=coupled){why if learner.setting == 'til' else ''}."
-    )
+    if learner.setting == "til":
+        coupled = "the benchmark's coupled form (--set decay=coupled) shrinks columns of old tasks to zero"
+        return f"{how} decoupled: in the task-incremental setting {coupled}."
+    return f"{how} decoupled; the benchmark's is coupled (--set decay=coupled)."
