@@ -9,7 +9,7 @@ import pytest
 from delome.commands.paper import paper
 from delome.experiment.seed_folder import finished_result
 from delome.paper.experiment import Cell, load_experiment
-from delome.paper.measured import comma_separated, compared, described, measure, measured_otherwise, merged
+from delome.paper.measured import comma_separated, compared, described, measure, merged
 
 SMALL = "synthetic:nodes=60,classes=4"
 
@@ -33,6 +33,7 @@ def test_a_measurement_stands_beside_what_is_reported() -> None:
         "difference": pytest.approx(0.1),
         "within": True,
     }
+    assert number_of("cil", "Fine-tune", "aa", 4.04)["within"] is True  # +0.5, as it is shown
     assert number_of("cil", "Fine-tune", "aa", 4.1)["within"] is False
     assert number_of("cil", "Fine-tune", "aa", 2.9)["within"] is False
     assert number_of("cil", "Fine-tune", "aa", 3.1)["std"] is None
@@ -107,6 +108,7 @@ def test_numbers_are_those_of_the_runs(tmp_path: Path) -> None:
         "cil", tmp_path, datasets=[SMALL], methods=["finetune", "ewc"], seeds=2, assignments=["epochs=2"], jobs=1
     )
     (found,) = report.documents
+    assert [(row["budget"], row["tasks"]) for row in found["rows"]] == [(None, 2)] * 2
     assert report.failed == {} and [row["label"] for row in found["rows"]] == ["Fine-tune", "EWC"]
     for row in found["rows"]:
         results = [finished_result(tmp_path / row["runs"][0], seed) for seed in (0, 1)]
@@ -117,7 +119,8 @@ def test_numbers_are_those_of_the_runs(tmp_path: Path) -> None:
     assert (tmp_path / "paper/cil.csv").read_text() == comma_separated(found)
     lines = comma_separated(found).splitlines()
     assert len(lines) == 5 and lines[0] == (
-        "dataset,row,x,metric,measured,std,seeds,reported,reported_std,difference,within,selection,settings,left_out"
+        "dataset,row,x,metric,measured,std,seeds,reported,reported_std,difference,within,selection,settings,left_out,"
+        "budget,tasks"
     )
     assert lines[1].startswith('"synthetic:nodes=60,classes=4",Fine-tune,,aa,')
 
@@ -144,12 +147,13 @@ def places(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(row["dataset"], row["label"], ",".join(row["settings"])) for row in found["rows"]]
 
 
-def test_rows_of_other_datasets_stay_with_their_own_settings() -> None:
-    before = document_of(("digits", "EWC", ["epochs=5"]), ("cora", "EWC", []))
+def test_rows_that_were_measured_otherwise_stay_with_their_own_settings() -> None:
+    before = document_of(("digits", "EWC", ["epochs=5"]), ("cora", "Joint", []), ("cora", "EWC", []))
     found = document_of(("cora", "Joint", ["columns=8"]), ("dblp", "Joint", ["columns=8"]))
-    assert measured_otherwise(found, before) == ["cora"]
     assert places(merged(found, before)) == [
         ("digits", "EWC", "epochs=5"),
+        ("cora", "Joint", ""),
+        ("cora", "EWC", ""),
         ("cora", "Joint", "columns=8"),
         ("dblp", "Joint", "columns=8"),
     ]
@@ -158,24 +162,20 @@ def test_rows_of_other_datasets_stay_with_their_own_settings() -> None:
 def test_rows_that_were_measured_alike_are_joined_in_the_order_of_the_experiment() -> None:
     before = document_of(("digits", "EWC", []), ("digits", "Fine-tune", []), marker=1)
     found = document_of(("digits", "Joint", []), ("digits", "EWC", []), marker=2)
-    assert measured_otherwise(found, before) == []
     together = merged(found, before)
     assert [row["label"] for row in together["rows"]] == ["Fine-tune", "Joint", "EWC"]
     assert together["rows"][2] is found["rows"][1] and together["marker"] == 2
 
 
 def test_points_of_a_map_stay_with_their_rows() -> None:
-    def point(dataset: str, panel: str) -> dict[str, Any]:
-        return {"dataset": dataset, "panel": panel}
+    def point(dataset: str, panel: str, *settings: str) -> dict[str, Any]:
+        return {"dataset": dataset, "panel": panel, "settings": list(settings)}
 
     before = document_of(("digits", "DeLoMe", []), ("cora", "DeLoMe", []))
-    before["points"] = [point(name, panel) for name in ("digits", "cora") for panel in ("nodes", "DeLoMe")]
-    found = document_of(("cora", "DeLoMe", ["columns=8"])) | {"name": "embeddings", "points": [point("cora", "DeLoMe")]}
-    assert merged(found, before)["points"] == [
-        point("digits", "nodes"),
-        point("digits", "DeLoMe"),
-        point("cora", "DeLoMe"),
-    ]
+    before["points"] = [point(name, "DeLoMe") | {"x": 1} for name in ("digits", "cora")]
+    new = [point("cora", "DeLoMe") | {"x": 2}, point("cora", "DeLoMe", "columns=8")]
+    found = document_of(("cora", "DeLoMe", []), ("cora", "DeLoMe", ["columns=8"])) | {"points": new}
+    assert merged(found | {"name": "embeddings"}, before)["points"] == [before["points"][0], *new]
 
 
 def test_imbalance_is_training_nodes_of_a_class_over_rows_of_its_memory(tmp_path: Path) -> None:

@@ -321,6 +321,26 @@ def test_nothing_is_cut_on_a_printed_page(name: str, reports: dict[str, Path], o
     assert page.eval_on_selector_all("table, .chart svg", wide) == []
 
 
+def test_figures_are_drawn_for_the_width_of_paper_and_back(
+    reports: dict[str, Path], opened: Callable[..., Opened]
+) -> None:
+    page = opened(reports["sweep"]).page
+    widths = "() => [...document.querySelectorAll('figure.wide svg.marks')].map(each => +each.getAttribute('width'))"
+    before = page.evaluate(widths)
+    assert before and min(before) > 1000
+    page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    assert {*page.evaluate(widths)} == {640}  # of a sheet's 700 pixels: its text is not made smaller
+    page.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(widths) == before
+
+
+def test_tables_and_notes_stay_on_one_sheet(reports: dict[str, Path], opened: Callable[..., Opened]) -> None:
+    page = opened(reports["paper"]).page
+    page.emulate_media(media="print")
+    for part in (".scroll", "ul.notes", "ol.notes", "figure", "h2"):
+        assert page.eval_on_selector(part, "each => getComputedStyle(each).breakInside") == "avoid", part
+
+
 def test_titles_that_links_lead_to_are_not_covered_by_switches(
     reports: dict[str, Path], opened: Callable[..., Opened]
 ) -> None:

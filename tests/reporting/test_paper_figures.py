@@ -110,3 +110,19 @@ def test_a_map_has_a_panel_for_each_memory_with_the_same_limits() -> None:
         encoding = figure.spec["layer"][0]["encoding"]
         assert encoding["x"]["scale"]["domain"] == [-0.4, 10.4] and encoding["y"]["scale"]["domain"] == [-10.4, 0.4]
         assert encoding["color"]["scale"]["domain"] == ["ape", "bee"]
+
+
+def test_four_maps_are_two_above_two() -> None:
+    def sizes(panels: int) -> set[str]:
+        points = [{"dataset": "digits", "panel": str(k), "x": k, "y": k, "group": "a"} for k in range(panels)]
+        rows = [row("DeLoMe", {}, dataset="digits", metrics={"same_class": numbers(99.0)})]
+        return {figure.size for figure in paper_figures(document(rows, "map", points=points))}
+
+    assert (sizes(4), sizes(3)) == ({"half"}, {"cell"})
+
+
+def test_only_figures_with_lines_have_lines_in_their_legends() -> None:
+    points = [{"dataset": "digits", "panel": "nodes", "x": 0, "y": 0, "group": "a"}]
+    rows = [row("DeLoMe", {}, dataset="digits", metrics={"same_class": numbers(99.0)})]
+    (scatter,) = paper_figures(document(rows, "map", points=points))
+    assert not scatter.has_lines

@@ -80,3 +80,24 @@ def test_every_command_that_measured_a_row_is_kept_once() -> None:
         "one",
         "two",
     ]
+
+
+def test_a_note_on_nearly_all_rows_names_the_others_instead() -> None:
+    rows = [row(label, notes=["drawn"]) for label in "ABCDEF"]
+    assert footnotes([*rows, row("Joint")]) == (["All but Joint: drawn"], [])
+    assert footnotes([*rows[:5], row("Joint")]) == ([], ["drawn"])  # few enough to be marked
+    assert footnotes([*rows, *(row(f"other {k}") for k in range(6))]) == ([], ["drawn"])
+    assert footnotes([*rows, row("A", dataset="cora")]) == ([], ["drawn"])  # a name does not tell them apart
+
+
+def test_tasks_and_budgets_are_named_beside_those_of_the_paper() -> None:
+    def how(dataset: str, *budgets: int | None, **changes: Any) -> list[str]:
+        rows = [row(f"M{k}", dataset=dataset, tasks=7, budget=each, **changes) for k, each in enumerate(budgets)]
+        return said(*rows)[1:]
+
+    paper = "; the paper has 60 on CoraFull and 400 on its other graphs."
+    assert how("digits", 20, None) == ["Tasks: 7.", f"Memory rows per class: 20{paper}"]
+    assert how("corafull", 60) == ["Tasks: 7.", "Memory rows per class: 60."]
+    assert how("arxiv", 60) == ["Tasks: 7.", "Memory rows per class: 60; the paper has 400."]
+    assert how("digits", 5, 20) == ["Tasks: 7.", f"Memory rows per class: 5 (M0), 20 (M1){paper}"]
+    assert how("digits", 5, 20, x=5.0) == how("digits", None) == ["Tasks: 7."]

@@ -57,7 +57,7 @@ def test_what_differs_in_more_than_its_budget_is_not_averaged(record: Make) -> N
     found = figures([*records, record("ergnn")])  # of one budget there is no curve
     drawn = {(row["label"], row["x"], row["mean"]) for row in values(found["budgets"])}
     assert drawn == {(f"delome, tau {tau}", budget, budget + tau) for budget in (5, 20) for tau in (0.0, 1.0)}
-    assert found["budgets"].caption == "A method without a budget is a level line."
+    assert found["budgets"].caption == "A method without a budget is a thin level line."
 
 
 def test_cost_is_drawn_against_accuracy_and_zero_has_a_place(record: Make) -> None:
@@ -65,6 +65,28 @@ def test_cost_is_drawn_against_accuracy_and_zero_has_a_place(record: Make) -> No
     assert [(row["label"], row["x"]) for row in values(found["bytes"])] == [("finetune", 0.0), ("delome", 4000.0)]
     assert found["bytes"].spec["encoding"]["x"]["scale"]["type"] == "symlog"
     assert found["seconds"].spec["encoding"]["x"]["scale"]["type"] == "log"
+
+
+def test_nothing_covers_delome_and_errors_are_spread(record: Make) -> None:
+    accuracies = {"finetune": 20.0, "delome": 99.5, "analytic": 100.0, "replay": 99.4}
+    found = figures([record(method, metrics={"aa": aa}) for method, aa in accuracies.items()])
+    assert [values(found[name])[-1]["label"] for name in ("curve", "seconds", "bytes")] == ["delome"] * 3
+    up = found["seconds"].spec["layer"][0]["encoding"]["y"]
+    assert up["scale"]["type"] == "log" and up["scale"]["reverse"]
+    errors = {row["label"]: round(row["error"], 2) for row in values(found["seconds"])}
+    assert errors == {"finetune": 80.0, "delome": 0.5, "analytic": 0.05, "replay": 0.6}
+    assert up["axis"]["values"] == [0.1, 1.0, 10.0] and up["axis"]["labelExpr"].startswith("format(100 - datum.value")
+
+
+def test_lower_bounds_do_not_stretch_the_axis_of_budgets(record: Make) -> None:
+    records = [record(config={"memory.budget": budget}, metrics={"aa": 90.0 + budget}) for budget in (2, 5)]
+    without = {"config": {"memory.budget": None}}
+    others = [record(name, metrics={"aa": aa}, **without) for name, aa in (("finetune", 20.0), ("joint", 97.0))]
+    found = figures([*records, *others])["budgets"]
+    assert {(row["label"], row.get("level", False)) for row in values(found)} == {("joint", True), ("delome", False)}
+    assert found.caption.endswith("Below the axis: finetune 20.0.")
+    thin = found.spec["layer"][0]
+    assert thin["transform"] == [{"filter": "datum.level"}] and thin["mark"]["strokeWidth"] < 2
 
 
 def test_a_matrix_belongs_to_its_method(record: Make) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from delome.experiment.collection import Record
 from delome.learning import METHODS
-from delome.reporting.series import MOST_SERIES, groups_of
+from delome.reporting.looks import look_of
+from delome.reporting.series import MOST_SERIES, Known, groups_of
 
 Make = Callable[..., Record]
 
@@ -131,6 +132,32 @@ def test_beside_experiments_methods_have_the_names_of_the_paper(record: Make) ->
     (group,) = groups_of(records, {"delome": "DeLoMe"})
     assert [series.label for series in group.series] == ["DeLoMe, budget 5", "DeLoMe, budget 20", "Own"]
     assert [series.method for series in group.series] == ["delome", "delome", "mine:Own"]
+
+
+def test_runs_of_the_papers_tables_have_their_names_and_looks_there(record: Make) -> None:
+    look = look_of("cat")
+    known = {"one": Known("lossless × plain", "replay", look), "two": Known("ERGNN (memory alone)", "ergnn", look)}
+    records = [
+        record("replay", config={"memory": memory}, folder=f"runs/{folder}")
+        for memory, folder in (("a", "one"), ("b", "x"))
+    ]
+    (group,) = groups_of([*records, record("alone:M", folder="runs/two")], known=known)
+    named = {series.label: series.look for series in group.series}
+    assert [*named] == ["lossless × plain", "replay, memory b", "ERGNN (memory alone)"]
+    assert named["lossless × plain"] == look != named["ERGNN (memory alone)"]  # which is not the method of that look
+    twice = {"one": known["one"], "x": known["one"]}  # with other settings: one name would be two rows
+    assert [each.label for each in groups_of(records, known=twice)[0].series] == [
+        "replay, memory a",
+        "replay, memory b",
+    ]
+
+
+def test_what_is_drawn_has_the_look_of_its_method(record: Make) -> None:
+    (group,) = groups_of(swept(record, {"delome": [*range(1, MOST_SERIES)], "ergnn": [1, 5, 9, 40], "cat": [5, 9, 60]}))
+    assert [series.look for series in group.drawn] == [look_of(series.method) for series in group.drawn]
+    assert all(series in group.series for series in group.drawn)
+    looks = [(series.method, series.look) for series in group.series]
+    assert len({*looks}) == len(looks)
 
 
 def test_a_method_of_your_own_looks_the_same_in_all_groups(record: Make) -> None:

@@ -169,7 +169,7 @@ def test_headlines_leave_out_what_looks_back_and_memories_of_nothing(runs: Folde
         ("Smallest memory", "1.0 kB", "delome"),
     ]
     aside = found.comparisons[0].aside
-    assert aside.startswith("Best values exclude joint, which keeps every graph. All but the highest AA are of rows")
+    assert aside.startswith("Best values exclude joint, which keeps every graph. In bold: the highest AA, and in other")
 
 
 def test_headlines_leave_out_what_is_asked_about_nodes_together(runs: Folder, record: Make) -> None:

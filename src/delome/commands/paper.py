@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+import psutil
+import torch
 
 from delome.commands.sweep import Estimate, estimate_configs, sweep_configs
 from delome.datasets.catalogue import parse_name
@@ -16,15 +19,21 @@ from delome.datasets.fetching.reading import Progress, silent
 from delome.errors import ParameterError, PersistenceError
 from delome.experiment.config import RunConfig, versions
 from delome.experiment.selection import Selection
+from delome.experiment.sweep import name_of
+from delome.experiment.worker import Job
 from delome.paper.experiment import NAMES, Experiment, load_experiment
-from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, measured_otherwise, merged
+from delome.paper.measured import FOLDER, KIND, comma_separated, described, document, merged
+from delome.paper.training import training_notes
 from delome.parameters import has_parameter
 from delome.persistence.documents import read_document, write_document
 from delome.persistence.files import make_folder, reporting_write_errors, write_text
+from delome.printable import counted
 from delome.reporting.paper import experiment_latex, experiment_markdown
 
 log = logging.getLogger(__name__)
 
+MOST_BUSY = 0.5
+"""Cores that may do other things while seconds are measured."""
 MOST = 1 << 28
 """Bytes of a document that is read."""
 
@@ -83,9 +92,12 @@ def _rows_of(experiment: Experiment, methods: Sequence[str]) -> list[str]:
     return [name for name in methods if experiment.rows_called(name)]
 
 
-def _with_lengths(experiments: Sequence[Experiment], root: Path | None, progress: Progress) -> list[Experiment]:
-    """Experiments of which nothing is cut that is not there."""
-    cut = dict.fromkeys(dataset for each in experiments for dataset in each.first_tasks)
+def _with_lengths(
+    experiments: Sequence[Experiment], root: Path | None, progress: Progress, only_here: bool = False
+) -> list[Experiment]:
+    """Experiments of which nothing is cut that is not there; ``only_here`` asks no graph that would be downloaded."""
+    every = dict.fromkeys(dataset for each in experiments for dataset in each.first_tasks)
+    cut = [dataset for dataset in every if not only_here or _is_here(dataset, root)]
     lengths = {dataset: len(RunConfig.resolve(dataset, "finetune").stream(root, progress)) for dataset in cut}
     return [each.with_lengths(lengths) for each in experiments]
 
@@ -120,16 +132,17 @@ def paper(
         if experiment.kind == "map":
             found = _map(experiment, place, root, progress, command)
         else:
-            report = sweep_configs(
-                [cell.config for cell in experiment.cells()],
-                _runs_in(place, experiment),
-                select=select,
-                given=_given([experiment]),
-                jobs=1 if experiment.one_at_a_time else jobs,
-                data_root=root,
-                progress=progress,
-                **how,
-            )
+            with _timed() if experiment.one_at_a_time else nullcontext():
+                report = sweep_configs(
+                    [cell.config for cell in experiment.cells()],
+                    _runs_in(place, experiment),
+                    select=select,
+                    given=_given([experiment]),
+                    jobs=1 if experiment.one_at_a_time else jobs,
+                    data_root=root,
+                    progress=progress,
+                    **how,
+                )
             failed |= report.failed
             found = document(
                 experiment,
@@ -145,6 +158,47 @@ def paper(
     return PaperReport(place, documents, failed, leave_report(place))
 
 
+@contextmanager
+def _timed() -> Iterator[None]:
+    """While this block runs, seconds count: torch has one thread, and a machine that does other things too is pointed
+    out. Load averages would count our own runs of the minute before."""
+    if (busy := psutil.cpu_percent(interval=0.5) / 100 * (psutil.cpu_count() or 1)) > MOST_BUSY:
+        log.warning(
+            "this machine is busy with other things (%.1f cores): seconds that are measured now are too long", busy
+        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class PaperEstimate:
+    """What `paper` would run; ``not_estimated`` are runs, by dataset, whose graph would have to be downloaded first."""
+
+    known: Estimate
+    not_estimated: dict[str, list[str]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON document of a dry run."""
+        return self.known.as_dict() | {"not_estimated": self.not_estimated}
+
+    def in_words(self) -> str:
+        """A line for each run, and the sum."""
+        lines = [f"{run}: not estimated" for runs in self.not_estimated.values() for run in runs]
+        absent = (
+            [
+                f"{counted(len(lines), 'run')} on {', '.join(self.not_estimated)} not estimated and not in this sum: "
+                "the first run downloads what is not here yet"
+            ]
+            if lines
+            else []
+        )
+        return "\n".join([*lines, self.known.in_words(), *absent])
+
+
 def paper_estimate(
     names: str | Iterable[str],
     out: str | Path,
@@ -152,17 +206,41 @@ def paper_estimate(
     data_root: str | Path | None = None,
     progress: Progress = silent,
     **asked: Any,
-) -> Estimate:
-    """What `paper` would run; maps have no runs and are not counted."""
+) -> PaperEstimate:
+    """What `paper` would run; maps have no runs and are not counted. Nothing is downloaded."""
     together: dict[Path, list[Experiment]] = {}
     root = None if data_root is None else Path(data_root)
-    for each in _with_lengths(asked_for(names, **asked), root, progress):
+    for each in _with_lengths(asked_for(names, **asked), root, progress, only_here=True):
         together.setdefault(_runs_in(Path(out), each), []).append(each)
-    found = Estimate({}, 0, 0)
+    known, not_estimated = Estimate({}, 0, 0), dict[str, list[str]]()
     for place, experiments in together.items():
         configs = {cell.config.digest: cell.config for each in experiments for cell in each.cells()}
-        found += estimate_configs(list(configs.values()), place, select, _given(experiments), data_root, progress)
-    return found
+        given = _given(experiments)
+        here = [config for config in configs.values() if _is_here(config.dataset, root)]
+        if here:
+            known += estimate_configs(here, place, select, given, data_root, progress)
+        for config in configs.values():
+            if config not in here:
+                tried = select.candidates(config, given[config.digest]) if select is not None else []
+                runs = not_estimated.setdefault(config.dataset, [])
+                runs += [
+                    _run_name(each, place) for own in [*(one.tried for one in tried), config] for each in _seeds(own)
+                ]
+    return PaperEstimate(known, not_estimated)
+
+
+def _is_here(dataset: str, root: Path | None) -> bool:
+    """Whether a graph can be loaded without a download."""
+    published = parse_name(dataset)[0].published
+    return published is None or published.cached(root) != "nothing"
+
+
+def _seeds(config: RunConfig) -> list[RunConfig]:
+    return [replace(config, seeds=[seed]) for seed in config.seeds]
+
+
+def _run_name(config: RunConfig, place: Path) -> str:
+    return name_of(Job(place / config.slug, config.seeds[0], config))
 
 
 def _given(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
@@ -203,16 +281,22 @@ def _map(experiment: Experiment, out: Path, root: Path | None, progress: Progres
             "delome": versions()["delome"],
         }
         own = [row for row in before["rows"] if row["dataset"] == dataset and row.get("asked") == asked]
-        placed = [point for point in before["points"] if point.get("dataset") == dataset]
-        if not own:
+        settings = sorted(experiment.assignments)
+        placed = [
+            point
+            for point in before["points"]
+            if (point.get("dataset"), point.get("settings", [])) == (dataset, settings)
+        ]
+        budget = parse_name(dataset)[0].budget
+        if not own or not placed:
             from delome.paper.embeddings import embedding_map  # imports scikit-learn
 
-            budget = parse_name(dataset)[0].budget
             own, placed = embedding_map(
                 experiment, dataset, stream, config.learner(0), budget, lambda text: log.info("%s", text)
             )
-        rows += [row | {"asked": asked} for row in own]
-        points += placed
+        trained = training_notes(config.learner(0))
+        rows += [row | {"asked": asked, "notes": trained, "budget": budget} for row in own]
+        points += [point | {"settings": settings} for point in placed]
     return described(experiment, rows, command) | {"points": points}
 
 
@@ -222,17 +306,11 @@ def _runs_in(out: Path, experiment: Experiment) -> Path:
 
 
 def _write(found: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Writes a document, with what was measured for other datasets or methods before."""
+    """Writes a document, with what was measured before of other datasets or methods, or in another way."""
     file = folder / f"{found['name']}.json"
     with suppress(PersistenceError):  # none
         before = read_document(file, KIND, MOST)
         try:
-            if replaced := measured_otherwise(found, before):
-                log.warning(
-                    "rows of %s that were measured in another way before are replaced in '%s'",
-                    " and ".join(replaced),
-                    file,
-                )
             found = merged(found, before)
         except (KeyError, TypeError):
             log.warning(

@@ -77,6 +77,11 @@ class GradientLearner(Learner):
         return Balanced()(rows)
 
     @property
+    def couples_decay(self) -> bool:
+        """Whether weight decay is part of the gradient."""
+        return (self.decay or ("coupled" if self.setting == "cil" else "decoupled")) == "coupled"
+
+    @property
     def network(self) -> Network:
         if self.model is None:
             raise StateError("nothing was learned yet: call observe first")
@@ -107,8 +112,7 @@ class GradientLearner(Learner):
         rng = generator(self.seed, "init", draw)
         self.outputs = outputs
         self.model = self.backbone.network(features, outputs, rng, self.torch_device)
-        usual = "coupled" if self.setting == "cil" else "decoupled"
-        kind = torch.optim.Adam if (self.decay or usual) == "coupled" else torch.optim.AdamW
+        kind = torch.optim.Adam if self.couples_decay else torch.optim.AdamW
         self.optimizer = kind(self.model.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True)
 
     def grow(self, outputs: int) -> None:

@@ -128,8 +128,9 @@ class Experiment:
         return replace(self, budgets=budgets, seeds=seeds, first_tasks=first_tasks, left_out=left_out)
 
     def with_lengths(self, lengths: Mapping[str, int]) -> Experiment:
-        """The same, if datasets have so many tasks: one that has no more than are to be run is run whole."""
-        cut = {dataset: tasks for dataset, tasks in self.first_tasks.items() if lengths[dataset] > tasks}
+        """The same, if datasets have so many tasks: one that has no more than are to be run is run whole. One of which
+        that is not known is taken to have more."""
+        cut = {dataset: tasks for dataset, tasks in self.first_tasks.items() if lengths.get(dataset, tasks + 1) > tasks}
         return replace(self, first_tasks=cut)
 
     def left_out_of(self, dataset: str) -> list[str]:

@@ -43,6 +43,11 @@ class Figure:
     hint: str = ""
 
     @property
+    def has_lines(self) -> bool:
+        """Whether series are drawn as lines, with markers or without."""
+        return any("strokeDash" in layer["encoding"] for layer in self.spec["layer"])
+
+    @property
     def file_name(self) -> str:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
@@ -72,7 +77,10 @@ def config(ink: str = INK, font: str = FONT) -> Spec:
 
 
 def lines(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = False, reported: bool = False) -> Spec:
-    """Means over seeds against a number, with a band from ``low`` to ``high``; what was ``reported`` is hollow."""
+    """Means over seeds against a number, with a band from ``low`` to ``high``; what was ``reported`` is hollow.
+
+    Rows that are ``level`` are thin lines to compare with, without points.
+    """
     places = sorted({row["x"] for row in data})
     ticks = {"values": places} if log and len(places) <= 10 else {"tickMinStep": 1, "tickCount": 8}
     across = {
@@ -87,20 +95,33 @@ def lines(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = Fa
     up = _measure("mean", y)
     words = [_told("label", "series"), _told("x", x, ".4~g"), _told("mean", y, ".2f")]
     looks = _scales(series, "colour", "shape", "dash")
-    layers = [
+    own = [{"filter": "!datum.level"}]
+    layers: Data = [
         {
+            "transform": own,
             "mark": {"type": "area", "opacity": 0.16},
             "encoding": {"y": _measure("low", y), "y2": {"field": "high"}, "color": looks["colour"]},
         },
         {
+            "transform": own,
             "mark": {"type": "line", "strokeWidth": 2.25},
             "encoding": {"y": up, "color": looks["colour"], "strokeDash": looks["dash"]},
         },
         {
+            "transform": own,
             "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
             "encoding": {"y": up, "color": looks["colour"], "shape": looks["shape"], "tooltip": words},
         },
     ]
+    if any(row.get("level") for row in data):
+        layers.insert(
+            0,
+            {
+                "transform": [{"filter": "datum.level"}],
+                "mark": {"type": "line", "strokeWidth": 1.25, "opacity": 0.55},
+                "encoding": {"y": up, "color": looks["colour"], "strokeDash": looks["dash"], "tooltip": words},
+            },
+        )
     if reported:
         layers.append(
             {
@@ -151,15 +172,35 @@ def bars(data: Data, series: Sequence[Drawn], *, x: str, reported: bool = False)
 
 def trade_off(data: Data, series: Sequence[Drawn], *, x: str, y: str, log: bool = True) -> Spec:
     """Points of cost and AA, which a legend names: names beside them would cover each other wherever methods are
-    close, or the page is narrow. On a logarithmic axis zero has a place, too."""
+    close, or the page is narrow. On a logarithmic axis zero has a place, too. Markers let through what they cover.
+
+    AA is placed by the logarithm of its error 100 − AA: between 99.0 and 99.5 there is then as much room as between 80
+    and 90, and methods that fail are in the figure without pressing together those that one decides between.
+    """
     looks = _scales(series, "colour", "shape")
     across = {"field": "x", "type": "quantitative", "title": x, **_cost_axis([row["x"] for row in data], log)}
+    placed: Data = [row | {"error": max(LEAST_ERROR, 100 - row["mean"])} for row in data]
+    up = {
+        "field": "error",
+        "type": "quantitative",
+        "title": y,
+        "scale": {"type": "log", "reverse": True, "nice": False, "padding": 14},
+        "axis": {
+            "values": round_values([row["error"] for row in placed]),
+            "labelExpr": "format(100 - datum.value, '.4~g')",
+            "labelOverlap": True,
+        },
+    }
     words = [_told("label", "series"), _told("x", x, ",.4~g"), _told("mean", y, ".2f")]
-    mark = {"type": "point", "filled": True, "size": 130, "opacity": 0.9}
+    mark = {"type": "point", "filled": False, "size": 130, "strokeWidth": 2, "fillOpacity": 0.35}
     encoding = {
-        "y": _measure("mean", y), "color": looks["colour"], "shape": looks["shape"], "tooltip": words
+        "y": up, "color": looks["colour"], "fill": looks["colour"], "shape": looks["shape"], "tooltip": words
     }  # fmt: skip
-    return _spec(data, [{"mark": mark, "encoding": encoding}], {"x": across}, height=300)
+    return _spec(placed, [{"mark": mark, "encoding": encoding}], {"x": across}, height=300)
+
+
+LEAST_ERROR = 0.05
+"""Percent, below which methods are not told apart: an error of 0 has no logarithm."""
 
 
 def _cost_axis(values: Sequence[float], log: bool) -> Spec:
@@ -176,7 +217,7 @@ def _cost_axis(values: Sequence[float], log: bool) -> Spec:
     }
 
 
-ROUND = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(digits / 10 for digits in range(10, 100)))
+ROUND = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 """Numbers between 1 and 10, the roundest first."""
 
 MOST_TICKS = 6
@@ -184,10 +225,12 @@ MOST_TICKS = 6
 
 def round_values(values: Sequence[float]) -> list[float]:
     """Round numbers for the ticks of a logarithmic axis: the roundest of which at least three are in the range, and no
-    more than there is room for.
+    more than there is room for; of a range that is too narrow for them, equal steps.
 
     >>> round_values([0, 2_700, 5_400_000]), round_values([0.4, 4]), round_values([0.031, 0.19])
     ([0.0, 10000.0, 100000.0, 1000000.0], [0.5, 1.0, 2.0], [0.05, 0.07, 0.1, 0.15])
+    >>> round_values([3.4, 5.9]), round_values([0, 53_900, 54_200])
+    ([3.5, 4.0, 4.5, 5.0, 5.5], [0.0, 53900.0, 54000.0, 54100.0, 54200.0])
     """
     above = [value for value in values if value > 0]
     if not above:
@@ -199,8 +242,22 @@ def round_values(values: Sequence[float]) -> list[float]:
         found = [each for power in powers for step in steps if low <= (each := float(f"{step}e{power}")) <= high]
         if len(found) >= 3:
             break
+    else:
+        found = _equal_steps(low, high)
     found = found[:: math.ceil(len(found) / MOST_TICKS)] if found else [low]
     return [*([0.0] if min(values) <= 0 else []), *found]
+
+
+def _equal_steps(low: float, high: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten in a range, as many as there is room for; none of a single number."""
+    if high <= low:
+        return []
+    power = math.floor(math.log10(high - low))
+    for step in (float(f"{digit}e{exponent}") for exponent in (power - 1, power) for digit in (1, 2, 5)):
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first < MOST_TICKS:
+            break
+    return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 
 
 def heat_map(matrix: Sequence[Sequence[float]], limits: tuple[float, float]) -> Spec:

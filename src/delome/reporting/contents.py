@@ -18,10 +18,11 @@ from delome.learning import METHODS
 from delome.paper.experiment import NAMES, names_in_paper
 from delome.paper.measured import FOLDER as PAPER
 from delome.paper.measured import KIND as PAPER_KIND
-from delome.paper.measured import measured_otherwise, merged
+from delome.paper.measured import merged
 from delome.persistence.documents import read_document
 from delome.printable import counted
 from delome.reporting.charts import Drawn, Figure
+from delome.reporting.headline import headline_sheet
 from delome.reporting.leaks import Leaks, leaks_of
 from delome.reporting.looks import in_order, looks_of
 from delome.reporting.names import short_names, shown_method
@@ -29,9 +30,10 @@ from delome.reporting.paper_figures import paper_figures, series_of
 from delome.reporting.paper_notes import commands, footnotes
 from delome.reporting.repeating import command_of
 from delome.reporting.run_figures import run_figures
-from delome.reporting.series import Group, Series, groups_of
+from delome.reporting.series import MARGIN, Group, Known, Series, groups_of
 from delome.reporting.sheets import Sheet, curve_sheet, group_sheet, in_bytes, paper_sheets, selection_sheet
 
+MEMORY_ALONE = "delome.paper.alone:MemoryAlone"
 WRONG = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 """What reading a document of another shape may end in."""
 
@@ -72,7 +74,7 @@ class Comparison:
         """Says what the numbers that are seen first leave out."""
         if len(self.group.series) < 2:
             return ""
-        others = [each for each in self.group.series if each not in _competing(self.group)]
+        others = [each for each in self.group.series if each not in self.group.competing]
         together = [each for each in others if TOGETHER in each.row.mark]
         keeping = [each for each in others if each not in together]
         reasons = [
@@ -80,7 +82,7 @@ class Comparison:
             *_reason(together, "judge", "the nodes of a task together"),
         ]
         excluded = f"Best values exclude {', and '.join(reasons)}. " if reasons else ""
-        return f"{excluded}All but the highest AA are of rows within {MARGIN} points of it."
+        return f"{excluded}{BEST}"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class Contents:
     unfinished: int
     tried: int
     """Runs that a selection has only tried."""
+    headline: Sheet | None
+    """What the experiments of the paper come to."""
     experiments: list[Experiment]
     comparisons: list[Comparison]
     leaks: list[Leaks]
@@ -131,8 +135,8 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
     """What is to be shown of folders; ``problems`` gets a sentence for everything that cannot be read."""
     records = collect(folders, problems)
     experiments = list(_experiments(folders, problems))
-    called = names_in_paper() if experiments else {}
-    groups = groups_of(records, called)
+    called = names_in_paper() | {MEMORY_ALONE: "memory alone"} if experiments else {}
+    groups = groups_of(records, called, _known_runs(experiments))
     if not groups and not experiments:
         raise ParameterError(
             f"there are no finished runs or experiments below '{folders[0]}': 'delome run' and 'delome paper' make some"
@@ -144,6 +148,7 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
         runs=runs,
         unfinished=sum(not record.finished for record in records),
         tried=sum(record.finished and record.candidate for record in records),
+        headline=headline_sheet([each.found for each in experiments]),
         experiments=experiments,
         comparisons=[
             Comparison(group, _cards(group), group_sheet(group), curve_sheet(group), run_figures(group))
@@ -158,8 +163,10 @@ def read_contents(folders: Sequence[Path], problems: list[str]) -> Contents:
 
 def _title(groups: Sequence[Group], experiments: Sequence[Experiment]) -> str:
     if experiments:
-        named = ", ".join(str(each.found["name"]) for each in experiments)
-        return f"Experiments of the paper: {named}"
+        on = list(dict.fromkeys(row["dataset"] for each in experiments for row in each.found["rows"]))
+        where = ", ".join(short_names(on).values()) if len(on) <= 4 else counted(len(on), "dataset")
+        what = f"{experiments[0].found['name']} of" if len(experiments) == 1 else f"{len(experiments)} experiments of"
+        return f"{what} the paper on {where}"
     methods = in_order(series.method for group in groups for series in group.series)
     named = methods[0] if len(methods) == 1 else counted(len(methods), "method")
     if len(groups) == 1:
@@ -188,16 +195,28 @@ def _experiments(folders: Sequence[Path], problems: list[str]) -> Iterator[Exper
 
 
 def _add(found: list[dict[str, Any]], document: dict[str, Any]) -> None:
-    """Adds a document: experiments become one unless they have measured a dataset in different ways; then the other
-    says where it is from."""
+    """Adds a document: what several have measured of one experiment becomes one."""
     with suppress(*WRONG):
         for number, other in enumerate(found):
             if other["name"] == document["name"]:
-                if not measured_otherwise(other, document):
-                    found[number] = merged(other, document)
-                    return
-                document = document | {"title": f"{document['title']}, {Path(document['file']).parents[1]}"}
+                found[number] = merged(other, document)
+                return
     found.append(document)
+
+
+def _known_runs(experiments: Sequence[Experiment]) -> dict[str, Known]:
+    """Runs, by their folders, that are rows of a table of the paper; those of a curve are told apart by budget."""
+    found: dict[str, Known] = {}
+    for each in experiments:
+        if each.found["form"] not in ("table", "bars"):
+            continue
+        alone = " (memory alone)" if each.found["name"] == "expressiveness" else ""
+        series = series_of(each.found)
+        for row in each.found["rows"]:
+            drawn = series[row["label"]]
+            for run in row.get("runs", ()):
+                found.setdefault(run, Known(row["label"] + alone, drawn.method, drawn.look))
+    return found
 
 
 def _selections(folders: Sequence[Path], called: Mapping[str, str], problems: list[str]) -> Iterator[Sheet]:
@@ -222,35 +241,19 @@ CARDS = (
 )
 """Metrics that are seen first: what the best of several is called, what a single one is, and how it is written."""
 
-MARGIN = 2
-"""Points below the highest AA at which a method still counts as good: one that learns nothing forgets nothing."""
+BEST = f"In bold: the highest AA, and in other columns the best of methods whose AA is at most {MARGIN} points lower."
 
 
 def _cards(group: Group) -> list[Card]:
-    """The highest AA, and the best of what comes close to it; a method without a memory does not have the smallest."""
-    rows = _competing(group)
-    highest = max((aa for each in rows if (aa := _mean(each, "aa")) is not None), default=0.0)
-    near = [each for each in rows if (aa := _mean(each, "aa")) is not None and aa >= highest - MARGIN]
+    """The best numbers, as the table has them in bold."""
     found = []
     for metric, of_several, alone, written in CARDS:
-        means = {each.label: value for each in near if (value := _mean(each, metric)) is not None}
-        means = {label: value for label, value in means.items() if metric != "bytes" or value > 0}
-        if means:
+        if means := group.contenders(metric):
             best = (min if metric in LOWER_IS_BETTER else max)(means.values())
             first, *others = [label for label, value in means.items() if written(value) == written(best)]
             whose = f"{first} and {counted(len(others), 'other')}" if others else first
             found.append(Card(of_several if len(group.series) > 1 else alone, written(best), whose))
     return found
-
-
-def _mean(series: Series, metric: str) -> float | None:
-    spread = series.row.spread(metric)
-    return None if spread is None else spread[0]
-
-
-def _competing(group: Group) -> list[Series]:
-    """Series that may be called the best; all, if none may."""
-    return [each for each in group.series if each.competes] or group.series
 
 
 def _reason(series: Sequence[Series], verb: str, what: str) -> Iterator[str]:

@@ -65,7 +65,6 @@ def _legend(figure: Figure) -> Spec:
             "encoding": {"x": _across("end"), "text": {"field": "label", "type": "nominal"}},
         },
     ]
-    has_lines = any("strokeDash" in layer["encoding"] for layer in figure.spec["layer"])
     lines = data[-1]["y"] + 1
     down = {"field": "y", "type": "quantitative", "axis": None, "scale": {"domain": [lines - 0.5, -0.5]}}
     return {
@@ -73,7 +72,7 @@ def _legend(figure: Figure) -> Spec:
         "height": LINE * lines,
         "data": {"values": data},
         "encoding": {"y": down},
-        "layer": layers if has_lines else layers[1:],
+        "layer": layers if figure.has_lines else layers[1:],
     }
 
 

@@ -87,18 +87,26 @@ def looks_of(methods: Iterable[str]) -> dict[str, Look]:
     return {name: found[name] for name in wanted}
 
 
-def looks_of_rows(methods: Sequence[str], looks: Mapping[str, Look]) -> list[Look]:
+def looks_of_rows(
+    methods: Sequence[str], looks: Mapping[str, Look], fixed: Mapping[int, Look] | None = None
+) -> list[Look]:
     """Looks of rows that are drawn together, by their methods: the first row of a method has that of the method, others
-    have its colour and, as long as there are any, markers that none of this colour has."""
-    taken = {(looks[method].colour, looks[method].shape) for method in methods}
+    have its colour and, as long as there are any, markers that no method of this colour has, whether it is there or
+    not. Rows whose look is ``fixed``, by their places, keep it."""
+    fixed = fixed or {}
+    every = [*looks_of(METHODS).values(), *looks.values(), *fixed.values()]
+    taken = {(look.colour, look.shape) for look in every}
+    used = [(methods[place], look) for place, look in fixed.items()]
     found: list[Look] = []
     for place, method in enumerate(methods):
-        look = looks[method]
-        if number := methods[:place].count(method):
+        look = fixed.get(place, looks[method])
+        if place not in fixed and (method, look) in used:
             variants = [look.variant(k) for k in range(1, len(SHAPES))]
             free = [each for each in variants if (each.colour, each.shape) not in taken]
-            look = free[0] if free else look.variant(number)
+            unused = [each for k in range(1, 4 * len(SHAPES)) if (method, each := look.variant(k)) not in used]
+            look = (free or unused or variants)[0]
             taken.add((look.colour, look.shape))
+        used.append((method, look))
         found.append(look)
     return found
 

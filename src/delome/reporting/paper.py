@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from delome.reporting.formats import latex_tabular, latex_text
-from delome.reporting.names import short_names
 from delome.reporting.paper_notes import Rows, conditions, footnotes, marks
+from delome.reporting.paper_tables import tables_of
 from delome.reporting.terminal import literal
 
 HEADINGS = {
@@ -24,15 +24,14 @@ WITHIN = {None: "", True: " ✓", False: " ✗"}
 
 
 def experiment_parts(found: Mapping[str, Any]) -> Iterator[Table | str]:
-    """For a terminal: of each dataset a table for each number that was reported, so that names are never cut, and how
+    """For a terminal: of each table one for each number that was reported, so that names are never cut, and how
     it was measured; then the notes."""
     of_all, notes = footnotes(found["rows"])
-    for dataset, name in _datasets(found).items():
-        rows = _rows(found, dataset)
+    for name, rows in tables_of(found).items():
         metrics, reported = list(rows[0]["metrics"]), known(rows, "reported")
         for together in [[each] for each in metrics] if reported else [metrics]:
             drawn = Table(title=literal(f"{found['title']}: {name}"))
-            heads, lines = _content(found, dataset, together)
+            heads, lines = _content(found, rows, together)
             for number, head in enumerate(heads):
                 drawn.add_column(literal(head), justify="left" if number == 0 else "right", no_wrap=True)
             for line in _marked(lines, rows, notes):
@@ -43,12 +42,11 @@ def experiment_parts(found: Mapping[str, Any]) -> Iterator[Table | str]:
 
 
 def experiment_markdown(found: Mapping[str, Any]) -> str:
-    """For a page: a table for each dataset and how it was measured, then the notes."""
+    """For a page: the tables of each dataset and how it was measured, then the notes."""
     of_all, notes = footnotes(found["rows"])
     parts = [f"## {found['title']}"]
-    for dataset, name in _datasets(found).items():
-        rows = _rows(found, dataset)
-        heads, lines = _content(found, dataset)
+    for name, rows in tables_of(found).items():
+        heads, lines = _content(found, rows)
         rules = ["---", *["---:"] * (len(heads) - 1)]
         table = [[cell.replace("|", "\\|") for cell in line] for line in (heads, rules, *_marked(lines, rows, notes))]
         parts += [f"### {name}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
@@ -57,16 +55,15 @@ def experiment_markdown(found: Mapping[str, Any]) -> str:
 
 
 def experiment_latex(found: Mapping[str, Any]) -> str:
-    """For a paper: for each dataset a ``tabular`` with booktabs rules, and below it how it was measured and the notes
+    """For a paper: for each table a ``tabular`` with booktabs rules, and below it how it was measured and the notes
     that touch it."""
     parts = [r"% \usepackage{booktabs, amssymb}", f"% {found['title']}"]
-    for dataset, name in _datasets(found).items():
-        rows = _rows(found, dataset)
+    for name, rows in tables_of(found).items():
         of_all, notes = footnotes(rows)
         raised = [", ".join(map(str, marks(row, notes))) for row in rows]
         said = [" ".join(conditions(rows, found["form"])), *of_all]
         lines = [*map(latex_text, said), *_numbered(notes, r"\textsuperscript{{{}}} {}", latex_text)]
-        parts += [f"% {name}", latex_tabular(*_content(found, dataset), left=1, raised=raised), r"\par\smallskip"]
+        parts += [f"% {name}", latex_tabular(*_content(found, rows), left=1, raised=raised), r"\par\smallskip"]
         parts += [r"\begin{minipage}{\linewidth}\footnotesize", "\\par\n".join(lines), r"\end{minipage}"]
     return "\n".join(parts) + "\n"
 
@@ -82,15 +79,6 @@ def _marked(lines: Sequence[Sequence[str]], rows: Rows, notes: Sequence[str]) ->
         yield [f"{label} [{', '.join(map(str, numbers))}]" if numbers else label, *cells]
 
 
-def _datasets(found: Mapping[str, Any]) -> dict[str, str]:
-    """The datasets of a document, and what they are called."""
-    return short_names(row["dataset"] for row in found["rows"])
-
-
-def _rows(found: Mapping[str, Any], dataset: str) -> list[Mapping[str, Any]]:
-    return [row for row in found["rows"] if row["dataset"] == dataset]
-
-
 def known(rows: Rows, number: str) -> set[str]:
     """Metrics of which some row has such a number: one that is reported, or a difference."""
     numbers = [each for row in rows for each in row["metrics"].items()]
@@ -98,10 +86,9 @@ def known(rows: Rows, number: str) -> set[str]:
 
 
 def _content(
-    found: Mapping[str, Any], dataset: str, metrics: Sequence[str] | None = None
+    found: Mapping[str, Any], rows: Rows, metrics: Sequence[str] | None = None
 ) -> tuple[list[str], list[list[str]]]:
     """Headings and lines of a table with some metrics, or all; columns that would be empty are left out."""
-    rows = _rows(found, dataset)
     reported, compared = known(rows, "reported"), known(rows, "difference")
     metrics = list(rows[0]["metrics"]) if metrics is None else metrics
     placed = any(row["x"] is not None for row in rows)

@@ -9,8 +9,9 @@ from delome.paper.experiment import drawn_as
 from delome.reporting import charts
 from delome.reporting.charts import Data, Drawn, Figure
 from delome.reporting.looks import COLOURS, DASHES, SHAPES, Look, looks_of, looks_of_rows
-from delome.reporting.names import short_names
 from delome.reporting.paper import HEADINGS
+from delome.reporting.paper_notes import Rows
+from delome.reporting.paper_tables import tables_of
 
 HOLLOW = "Hollow points mark reported values."
 TICK = "Ticks mark reported values."
@@ -25,10 +26,10 @@ def series_of(found: Mapping[str, Any]) -> dict[str, Drawn]:
 
 
 def paper_figures(found: Mapping[str, Any]) -> list[Figure]:
-    """Figures of all datasets of a document."""
+    """Figures of all tables of a document."""
     draw = {"curve": _curve, "map": _maps}.get(found["form"], _bars)
-    names = short_names(row["dataset"] for row in found["rows"])
-    return [figure for number, each in enumerate(names.items(), start=1) for figure in draw(found, *each, number)]
+    tables = tables_of(found).items()
+    return [figure for number, each in enumerate(tables, start=1) for figure in draw(found, *each, number)]
 
 
 def _numbers(row: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
@@ -41,8 +42,7 @@ def _numbers(row: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _bars(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
-    rows = [row for row in found["rows"] if row["dataset"] == dataset]
+def _bars(found: Mapping[str, Any], name: str, rows: Rows, number: int) -> Iterator[Figure]:
     series = series_of(found)
     for metric in rows[0]["metrics"]:
         data: Data = []
@@ -66,8 +66,8 @@ def _caption(marks: str, rows: Sequence[Mapping[str, Any]], reported: str) -> st
     return " ".join([*([f"{marks} are one standard deviation over seeds."] if spread else []), reported]).strip()
 
 
-def _curve(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
-    rows = [row for row in found["rows"] if row["dataset"] == dataset and row["x"] is not None]
+def _curve(found: Mapping[str, Any], name: str, rows: Rows, number: int) -> Iterator[Figure]:
+    rows = [row for row in rows if row["x"] is not None]
     series = series_of(found)
     for metric in rows[0]["metrics"] if rows else ():
         data: Data = []
@@ -86,8 +86,9 @@ def _curve(found: Mapping[str, Any], dataset: str, name: str, number: int) -> It
         yield Figure(f"{found['name']}-{number}-{metric}", name, caption, spec, "wide", legend=legend)
 
 
-def _maps(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Iterator[Figure]:
-    points = [point for point in found.get("points", []) if point["dataset"] == dataset]
+def _maps(found: Mapping[str, Any], name: str, rows: Rows, number: int) -> Iterator[Figure]:
+    place = rows[0]["dataset"], rows[0]["settings"]
+    points = [point for point in found.get("points", []) if (point["dataset"], point.get("settings", [])) == place]
     if not points:
         return
     groups = list(dict.fromkeys(str(point["group"]) for point in points))
@@ -95,14 +96,16 @@ def _maps(found: Mapping[str, Any], dataset: str, name: str, number: int) -> Ite
         group: Look(COLOURS[k % len(COLOURS)], SHAPES[k % len(SHAPES)], DASHES[0]) for k, group in enumerate(groups)
     }
     limits = {axis: _limits([point[axis] for point in points]) for axis in ("x", "y")}
-    for order, panel in enumerate(dict.fromkeys(point["panel"] for point in points)):
+    panels = list(dict.fromkeys(point["panel"] for point in points))
+    size = "half" if len(panels) == 4 else "cell"  # two above two, rather than three and one
+    for order, panel in enumerate(panels):
         data = [{part: point[part] for part in ("x", "y", "group")} for point in points if point["panel"] == panel]
         spec = charts.scatter(data, looks, limits)
         legend = [Drawn(f"class {group}", group, look) for group, look in looks.items()]
         file, caption = f"{found['name']}-{number}-map-{order + 1}", f"{name}: {len(data)} points"
         memory = series_of(found).get(panel)
         method = "" if memory is None else memory.method
-        yield Figure(file, panel, caption, spec, "cell", legend=legend, method=method)
+        yield Figure(file, panel, caption, spec, size, legend=legend, method=method)
 
 
 def _limits(values: list[float]) -> tuple[float, float]:

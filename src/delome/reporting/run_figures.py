@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import mean
 from typing import Any
 
@@ -11,6 +11,9 @@ from delome.reporting.charts import Data, Drawn, Figure
 from delome.reporting.series import Group, Series, label_of
 
 AA = "average accuracy (AA), %"
+ERRORS = "AA is placed by the logarithm of its error, 100 − AA, so that good methods can be told apart."
+FLAGSHIP = "delome"
+"""Drawn above others."""
 BAND = "Lines are means over seeds, bands reach from the worst to the best seed."
 
 
@@ -21,6 +24,11 @@ def run_figures(group: Group) -> list[Figure]:
 
 def _drawn(series: list[Series]) -> list[Drawn]:
     return [Drawn(each.label, each.method, each.look) for each in series]
+
+
+def _flagship_last(series: Iterable[Series]) -> list[Series]:
+    """In the order of drawing: what comes last is not covered."""
+    return sorted(series, key=lambda each: each.method == FLAGSHIP)
 
 
 def _legend(group: Group) -> list[Drawn]:
@@ -34,7 +42,7 @@ def _band(group: Group) -> str:
 
 def _curves(group: Group) -> Figure:
     data: Data = []
-    for each in group.drawn:
+    for each in _flagship_last(group.drawn):
         for task, values in enumerate(zip(*each.curves, strict=True)):
             point = {"x": task, "mean": mean(values), "low": min(values), "high": max(values)}
             data.append({"label": each.label, "method": each.method} | point)
@@ -62,7 +70,8 @@ def _forgetting(group: Group) -> Iterator[Figure]:
 
 
 def _budgets(group: Group) -> Iterator[Figure]:
-    """AA against budget, if a method was run with several; methods without one are level lines."""
+    """AA against budget, if a method was run with several. Methods without one are level lines to compare with; those
+    that are worse than every curve are named, and do not stretch the axis."""
     budgets = sorted({each.budget for each in group.series if each.budget is not None})
     if len(budgets) < 2:
         return
@@ -70,8 +79,12 @@ def _budgets(group: Group) -> Iterator[Figure]:
     for each in group.series:
         families.setdefault(repr(each.beside_budget), []).append(each)
     curves = [own for own in families.values() if len(own) > 1 or own[0].budget is None]
+    if not any(own[0].budget for own in curves):
+        return
+    worst = min(value for own in curves if own[0].budget for each in own for value in each.row.values("aa"))
+    below = {own[0].name: own[0].row.mean_of("aa") for own in curves if _is_below(own, worst)}
     data, series = list[dict[str, Any]](), list[Drawn]()
-    for own in curves:
+    for own in [own for own in curves if not _is_below(own, worst)]:
         alike = [each[0] for each in curves if each[0].method == own[0].method]
         differing = [name for name, value in own[0].beside_budget.items() if _differ(alike, name, value)]
         label = label_of(own[0].name, own[0].row, differing)
@@ -80,12 +93,22 @@ def _budgets(group: Group) -> Iterator[Figure]:
             values = [value for each in own if each.budget in (budget, None) for value in each.row.values("aa")]
             if values:
                 numbers = {"x": budget, "mean": mean(values), "low": min(values), "high": max(values)}
-                data.append({"label": label, "method": own[0].method} | numbers)
-    if not any(own[0].budget for own in curves):
-        return
+                level = {"level": True} if own[0].budget is None else {}
+                data.append({"label": label, "method": own[0].method} | numbers | level)
     spec = charts.lines(data, series, x="memory rows per class", y=AA, log=True)
-    caption = f"{_band(group)} A method without a budget is a level line.".strip()
+    named = ", ".join(f"{name} {aa:.1f}" for name, aa in below.items())
+    parts = [
+        _band(group),
+        "A method without a budget is a thin level line.",
+        f"Below the axis: {named}." if named else "",
+    ]
+    caption = " ".join(part for part in parts if part)
     yield Figure(f"{group.name}-budgets", "Accuracy against memory budget", caption, spec, "wide", legend=series)
+
+
+def _is_below(own: list[Series], worst: float) -> bool:
+    """Whether runs of a method without a budget are worse than some number."""
+    return own[0].budget is None and max(own[0].row.values("aa"), default=0.0) < worst
 
 
 def _differ(series: list[Series], name: str, value: object) -> bool:
@@ -101,13 +124,13 @@ def _trade_offs(group: Group) -> Iterator[Figure]:
     }
     for metric, (title, axis, caption) in costs.items():
         data: Data = []
-        for each in group.drawn:
+        for each in _flagship_last(group.drawn):
             cost, accuracy = each.row.spread(metric), each.row.spread("aa")
             if cost is not None and accuracy is not None:
                 data.append({"label": each.label, "method": each.method, "x": cost[0], "mean": accuracy[0]})
         if data:
             spec = charts.trade_off(data, _drawn(group.drawn), x=axis, y=AA)
-            said = f"{caption} {group.fewer}".strip()
+            said = f"{caption} {ERRORS} {group.fewer}".strip()
             yield Figure(f"{group.name}-{metric}", title, said, spec, legend=_legend(group))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from delome.experiment.collection import Record
-from delome.experiment.comparison import TOGETHER, ResultTable, Row, tabulate
+from delome.experiment.comparison import LOWER_IS_BETTER, TOGETHER, ResultTable, Row, tabulate
 from delome.learning import METHODS
 from delome.metrics import AccuracyMatrix
 from delome.reporting.looks import Look, in_order, looks_of, looks_of_rows
@@ -21,6 +23,9 @@ USUAL = {"stream": "classes", "test graph": "cut", "test nodes": "transductive"}
 """How runs are measured unless something else is said."""
 BACKBONE = "backbone"
 """What runs that are drawn together must share too, as far as they have one."""
+
+MARGIN = 2
+"""Points below the highest AA at which a method still counts as good."""
 
 MOST_SERIES = 16
 """In one figure."""
@@ -70,6 +75,15 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Known:
+    """A run that a report shows elsewhere too: what it is called there, and how that method looks there."""
+
+    name: str
+    method: str
+    look: Look
+
+
+@dataclass(frozen=True)
 class Group:
     """Runs on the same stream of tasks in the same setting: the table of all, the series that are drawn, and which
     these are if they are not all."""
@@ -85,10 +99,25 @@ class Group:
     def tasks(self) -> int:
         return max(record.tasks for each in self.series for record in each.row.records)
 
-    def best(self, metric: str) -> list[Row]:
-        """Rows with the best mean of those that are asked about each node."""
-        compared = replace(self.table, rows=[row for row in self.table.rows if TOGETHER not in row.mark])
-        return [compared.rows[number] for number in compared.best(metric)]
+    @property
+    def competing(self) -> list[Series]:
+        """Series that may be called the best; all, if none may."""
+        return [each for each in self.series if each.competes] or self.series
+
+    def contenders(self, metric: str) -> dict[str, float]:
+        """Means, by label, of which the best is called so: of series that compete and whose AA is close to the highest,
+        because one that learns nothing forgets nothing. A method without a memory does not have the smallest."""
+        accuracies = {each.label: aa for each in self.competing if (aa := each.row.mean_of("aa")) is not None}
+        highest = max(accuracies.values(), default=0.0)
+        near = [each for each in self.competing if accuracies.get(each.label, -1.0) >= highest - MARGIN]
+        means = {each.label: value for each in near if (value := each.row.mean_of(metric)) is not None}
+        return {label: value for label, value in means.items() if metric != "bytes" or value > 0}
+
+    def best(self, metric: str) -> list[str]:
+        """Labels of series with the best mean; of a single one nothing is the best."""
+        means = self.contenders(metric) if len(self.series) > 1 else {}
+        highest = (min if metric in LOWER_IS_BETTER else max)(means.values(), default=None)
+        return [label for label, value in means.items() if value == highest]
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -106,8 +135,11 @@ class Group:
         return [name for name in self.table.columns if name not in (*self.shared, *BESIDE)]
 
 
-def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None) -> list[Group]:
-    """Finished runs that a selection has not only tried, in groups; ``called`` has other names of methods."""
+def groups_of(
+    records: Sequence[Record], called: Mapping[str, str] | None = None, known: Mapping[str, Known] | None = None
+) -> list[Group]:
+    """Finished runs that a selection has not only tried, in groups; ``called`` has other names of methods, and
+    ``known`` those runs, by their folders, that have a name of their own."""
     shown = _by_backbone([record for record in records if record.finished and not record.candidate])
     keys = sorted(shown, key=lambda key: sum(_is_odd(*pair) for pair in key[2:] if pair[0] in USUAL))
     looks = looks_of(str(record.config["method"]) for own in shown.values() for record in own)
@@ -116,10 +148,13 @@ def groups_of(records: Sequence[Record], called: Mapping[str, str] | None = None
     for number, (key, title) in enumerate(zip(keys, _titles(keys, names), strict=True), start=1):
         own = shown[key]
         name = re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{names[key[0]]}-{key[1]}").strip("-")[:60]
-        known = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
-        table = tabulate(own, metrics=known)
-        series = _series(table, looks, called or {})
-        found.append(Group(name, title, table, series, *_drawn(series)))
+        metrics = [metric for metric in METRICS if any(metric in record.metrics for record in own)]
+        table = tabulate(own, metrics=metrics)
+        series = _series(table, looks, called or {}, known or {})
+        drawn, fewer = _drawn(series)
+        series = _with_looks(series, [each.label for each in drawn], looks, known or {})
+        shown_series = {each.label: each for each in series}
+        found.append(Group(name, title, table, series, [shown_series[each.label] for each in drawn], fewer))
     return found
 
 
@@ -171,17 +206,45 @@ def _by_backbone(records: Sequence[Record]) -> dict[Key, list[Record]]:
     return found
 
 
-def _series(table: ResultTable, looks: Mapping[str, Look], called: Mapping[str, str]) -> list[Series]:
+def _series(
+    table: ResultTable, looks: Mapping[str, Look], called: Mapping[str, str], known: Mapping[str, Known]
+) -> list[Series]:
     """A series for each row, in the order of methods; labels say what tells rows of one method apart."""
     methods = in_order(str(row.settings["method"]) for row in table.rows)
     rows = [(name, row) for name in methods for row in table.rows if row.settings["method"] == name]
+    names = Counter(own.name for row in table.rows if (own := _known(row, known)) is not None)
     found = []
-    for (method, row), look in zip(rows, looks_of_rows([method for method, _ in rows], looks), strict=True):
-        own = [each for name, each in rows if name == method]
-        differing = _differing(own, [column for column in table.columns if column not in BESIDE])
+    for method, row in rows:
+        alike = [each for name, each in rows if name == method]
+        differing = _differing(alike, [column for column in table.columns if column not in BESIDE])
         name = called.get(method, shown_method(method)) + row.mark
-        found.append(Series(label_of(name, row, differing), method, name, look, row))
+        label = label_of(name, row, differing)
+        run = _known(row, known)
+        if run is not None and names[run.name] == 1:  # the same with other settings has no name that tells it apart
+            name = label = run.name + row.mark
+        found.append(Series(label, method, name, looks[method], row))
     return found
+
+
+def _known(row: Row, known: Mapping[str, Known]) -> Known | None:
+    return next((known[name] for record in row.records if (name := Path(record.folder).name) in known), None)
+
+
+def _with_looks(
+    series: Sequence[Series], drawn: Sequence[str], looks: Mapping[str, Look], known: Mapping[str, Known]
+) -> list[Series]:
+    """Series with their looks: those that they have elsewhere, and otherwise what is drawn is the first of its method,
+    and has the look of the method."""
+    ordered = sorted(series, key=lambda each: each.label not in drawn)
+    runs = [_known(each.row, known) for each in ordered]
+    fixed = {
+        place: run.look
+        for place, (each, run) in enumerate(zip(ordered, runs, strict=True))
+        if run is not None and run.method == each.method and each.name == run.name + each.row.mark
+    }
+    found = looks_of_rows([each.method for each in ordered], looks, fixed)
+    by_label = {each.label: look for each, look in zip(ordered, found, strict=True)}
+    return [replace(each, look=by_label[each.label]) for each in series]
 
 
 def label_of(name: str, row: Row, columns: Iterable[str]) -> str:

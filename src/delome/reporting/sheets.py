@@ -10,10 +10,11 @@ from typing import Any
 from delome.experiment.selection import in_words
 from delome.reporting.formats import heading
 from delome.reporting.looks import Look
-from delome.reporting.names import short_name, short_names
+from delome.reporting.names import short_name
 from delome.reporting.paper import HEADINGS, known, with_spread
 from delome.reporting.paper_figures import series_of
 from delome.reporting.paper_notes import conditions, footnotes, marks
+from delome.reporting.paper_tables import tables_of
 from delome.reporting.series import Group
 
 TITLES = {"seconds": "seconds", "bytes": "kept", "learning": "when learned", "forward": "forward transfer"}
@@ -60,8 +61,7 @@ def group_sheet(group: Group) -> Sheet:
         cells += [_setting(each.row.settings.get(name)) for name in differing]
         cells.append(Cell(str(len(each.row.seeds))))
         for metric in metrics:
-            is_best = any(row is each.row for row in best[metric])
-            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), is_best))
+            cells.append(_measured(each.row.spread(metric), metric, len(each.row.seeds), each.label in best[metric]))
         if SELECTION in table.columns:
             cells.append(_setting(each.row.settings.get(SELECTION)))
         rows.append(cells)
@@ -82,24 +82,22 @@ def curve_sheet(group: Group) -> Sheet | None:
 
 
 def paper_sheets(found: Mapping[str, Any]) -> Iterator[Sheet]:
-    """A table for each dataset: reported, measured, difference, and how it was measured."""
+    """A table for each dataset and way of measuring: reported, measured, difference, and how it was measured."""
     series, (_, notes) = series_of(found), footnotes(found["rows"])
-    names = short_names(row["dataset"] for row in found["rows"])
-    for dataset in names:
-        rows = [row for row in found["rows"] if row["dataset"] == dataset]
+    for name, rows in tables_of(found).items():
         placed = any(row["x"] is not None for row in rows)
         metrics = list(rows[0]["metrics"])
         reported, compared = known(rows, "reported"), known(rows, "difference")
         heads = ["method", *([str(found["x"])] if placed else [])]
-        for name in metrics:
-            title = HEADINGS.get(name, name)
-            heads += [f"{title} reported", f"{title} measured"] if name in reported else [title]
-            heads += ["difference"] if name in compared else []
+        for metric in metrics:
+            title = HEADINGS.get(metric, metric)
+            heads += [f"{title} reported", f"{title} measured"] if metric in reported else [title]
+            heads += ["difference"] if metric in compared else []
         cells = []
         for row in rows:
             label = Cell(row["label"], look=series[row["label"]].look, notes=marks(row, notes))
             cells.append([label, *_paper_cells(row, metrics, reported, compared, placed)])
-        yield Sheet(names[dataset], heads, cells, notes=conditions(rows, found["form"]))
+        yield Sheet(name, heads, cells, notes=conditions(rows, found["form"]))
 
 
 def selection_sheet(found: Mapping[str, Any], called: Mapping[str, str]) -> Sheet:

@@ -40,6 +40,14 @@
     document.documentElement.dataset.drawn = "true";
   }
 
+  // A page of paper is narrower than a screen: figures are drawn again for it, so that their text is not made smaller.
+  const onPaper = { wide: 640, half: 640, cell: 300 };
+  function resize(width) {
+    for (const [figure, view] of views) view.width(width(document.getElementById(figure.id))).run();
+  }
+  window.addEventListener("beforeprint", () => resize((place) => onPaper[place.closest("figure").className]));
+  window.addEventListener("afterprint", () => resize((place) => place.clientWidth));
+
   const bar = document.querySelector(".switches");
   if (bar) { // what a link leads to is not covered by the switches, however many lines they take
     const covers = () => (getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0);
