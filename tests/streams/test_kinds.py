@@ -368,7 +368,7 @@ def test_numbers_of_nodes_tell_neither_class_nor_part_nor_task(
     stream = parse_kind(kind)(graph, Protocol(test_graph, inductive), split_seed=seed)
     for task in [*stream, *(each for last in stream for each in stream.seen(last))]:
         assert (np.diff(place[task.nodes]) > 0).all()
-        assert all((np.diff(asked) > 0).all() for asked in (task.val, task.test))
+        assert all((np.diff(part) > 0).all() for part in (task.train, task.val, task.test))
         assert (task.graph.labels == graph.labels[task.nodes]).all()
         seen = task.observation()
         shown = np.delete(task.nodes, np.flatnonzero(np.isin(task.nodes, _tested(stream)))) if inductive else task.nodes

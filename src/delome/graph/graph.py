@@ -242,8 +242,10 @@ class Graph:
 
     def subgraph(self, nodes: np.ndarray) -> Graph:
         """Induced subgraph; node i of the result is ``nodes[i]`` of this graph."""
+        adjacency = self.adjacency[nodes][:, nodes]
+        adjacency.sort_indices()  # in whichever graph it is, a node has its neighbours in the order of their numbers
         return self._like(
-            adjacency=self.adjacency[nodes][:, nodes],
+            adjacency=adjacency,
             features=self.features[nodes],
             labels=None if self.labels is None else self.labels[nodes],
             masks={name: mask[nodes] for name, mask in self.masks.items()},

@@ -217,7 +217,7 @@ class CutStream(Sequence[Task]):
             labels_before=self._before[index],
             num_classes=self.num_classes,
             nodes=nodes,
-            train=own[portion.train],
+            train=np.sort(own[portion.train]),
             val=np.sort(own[portion.val]),
             test=np.sort(own[portion.test]),
             source=partial(self._graph, first, last),
@@ -256,4 +256,4 @@ class CutStream(Sequence[Task]):
         before = sum(len(each.nodes) - len(each.test) for each in self._portions[first:index])
         kept = np.delete(np.arange(len(portion.nodes)), portion.test)
         own = self._numbered(first, last, learning=True)[1][before : before + len(kept)]
-        return self._graph(first, last, learning=True), own[np.searchsorted(kept, portion.train)]
+        return self._graph(first, last, learning=True), np.sort(own[np.searchsorted(kept, portion.train)])

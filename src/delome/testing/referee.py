@@ -93,7 +93,8 @@ def asked_in_another_graph(subject: Subject) -> None:
 def numbered_otherwise(subject: Subject) -> None:
     """a node's prediction does not depend on the numbers that nodes have in the graph"""
     stream = subject.overlapping()
-    learner = subject.learned(stream, epochs=EPOCHS)
+    # neighbours that are drawn when a node is asked about (HPNs) are drawn by its number: these do without
+    learner = subject.learned(stream, epochs=EPOCHS, neighbours_first=0, neighbours_second=0)
     for task in stream:
         order = np.random.default_rng(task.index).permutation(task.graph.num_nodes)
         number = np.argsort(order)
