@@ -35,7 +35,7 @@ PLAN = Plan({"dataset": SMALL, "method": ["finetune", "delome"], "budget": [2, 3
 
 
 def matrices(out: Path) -> dict[str, object]:
-    files = sorted(out.glob("*/seed-*/result.json"))
+    files = sorted(out.glob("synthetic-*/seed-*/result.json"))
     return {str(file.relative_to(out)): read_document(file, RESULT_KIND)["matrix"] for file in files}
 
 
@@ -271,7 +271,7 @@ def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) ->
         driver = subprocess.Popen(command, start_new_session=True)
         before = len(finished)
         deadline = time.monotonic() + 60
-        while driver.poll() is None and len(list(out.glob("*/seed-*/result.json"))) <= before:
+        while driver.poll() is None and len(list(out.glob("synthetic-*/seed-*/result.json"))) <= before:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with suppress(ProcessLookupError):  # it may have ended by itself
@@ -279,7 +279,7 @@ def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) ->
         driver.wait()
         for name, stamp in finished.items():
             assert (out / name).stat().st_mtime_ns == stamp  # nothing that was finished was computed again
-        results = [file for file in out.glob("*/seed-*/result.json") if json.loads(file.read_text())["finished"]]
+        results = [file for file in out.glob("synthetic-*/seed-*/result.json") if json.loads(file.read_text())["finished"]]
         finished = {str(file.relative_to(out)): file.stat().st_mtime_ns for file in results}
     subprocess.run(command, check=True)
     assert matrices(out) == reference
