@@ -279,7 +279,9 @@ def test_a_sweep_survives_kills(tmp_path: Path, reference: dict[str, object]) ->
         driver.wait()
         for name, stamp in finished.items():
             assert (out / name).stat().st_mtime_ns == stamp  # nothing that was finished was computed again
-        results = [file for file in out.glob("synthetic-*/seed-*/result.json") if json.loads(file.read_text())["finished"]]
+        results = [
+            file for file in out.glob("synthetic-*/seed-*/result.json") if json.loads(file.read_text())["finished"]
+        ]
         finished = {str(file.relative_to(out)): file.stat().st_mtime_ns for file in results}
     subprocess.run(command, check=True)
     assert matrices(out) == reference
